@@ -1,0 +1,11 @@
+//! Volumes: what holds files, each behind the one contract [`Volume`].
+
+pub mod disk;
+mod open_file;
+mod read_only;
+pub mod store;
+mod volume;
+
+pub use open_file::OpenFile;
+pub use read_only::ReadOnly;
+pub use volume::{Capabilities, DirEntry, Freshness, Listing, OpenStyle, Volume};

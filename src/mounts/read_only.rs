@@ -1,0 +1,3 @@
+//! (to come)
+/// A volume that refuses changes.
+pub struct ReadOnly;

@@ -1,0 +1,3 @@
+//! (to come)
+/// The store volume.
+pub struct StoreVolume;

@@ -1,0 +1,25 @@
+//! The ground floor: ids, names and paths, attributes, flags, the caller, changes, and the one error type.
+//!
+//! Every other room speaks in these words; none of them knows a volume, a store or the kernel.
+
+mod attr;
+mod caller;
+mod change;
+mod errno;
+mod error;
+mod flags;
+mod ids;
+mod name;
+mod path;
+mod time;
+
+pub use attr::{Attr, Entry, FileKind, Mode, SetAttr, StatFs, Validity};
+pub use caller::{Caller, Origin};
+pub use change::{Change, ChangeKind, ChangeStream};
+pub use errno::Errno;
+pub use error::{Error, Result};
+pub use flags::{Access, AllocateMode, OpenFlags, Privileges, RenameMode, Seek, XattrMode};
+pub use ids::{Cookie, Generation, NodeId};
+pub use name::{NAME_MAX, Name};
+pub use path::TreePath;
+pub use time::{SetTime, Timestamp};
