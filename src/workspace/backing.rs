@@ -100,7 +100,15 @@ impl Backing {
         }
     }
 
-    /// The directory behind `id`, to change its entry `name`; a pinned directory that its volume lacks is made.
+    /// Refuses, as `taken`, a name in the directory `id` that a mount needs.
+    pub(super) fn unpinned(&self, operation: &'static str, id: NodeId, name: &Name, taken: Errno) -> Result<()> {
+        match self.skeleton.child(id, name) {
+            Some(_) => Err(Error::new(operation, taken).context(format!("{name}: a mount is there, or below it"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory behind `id`, to put the entry `name` into it; a pinned directory that its volume lacks is made.
     ///
     /// # Errors
     /// `taken` where `name` is pinned there; `EROFS` where no volume is behind `id`; else as [`Backing::held`].
@@ -112,13 +120,11 @@ impl Backing {
         name: &Name,
         taken: Errno,
     ) -> Result<Held<'_>> {
+        self.unpinned(operation, id, name, taken)?;
         let pin = match self.target(operation, id)? {
             Target::File(Inner { volume, node }) => return Ok(self.hold(volume, node, false)),
             Target::Pin(pin) => pin,
         };
-        if self.skeleton.get(pin).children.contains_key(name) {
-            return Err(Error::new(operation, taken).context(format!("{name}: a mount is there, or below it")));
-        }
         match self.held_pin(operation, pin).await? {
             Some(held) => Ok(held),
             None => self.make(operation, caller, pin).await,

@@ -44,9 +44,8 @@ fn numbers(backing: &Backing, volume: usize, node: NodeId) -> Vec<NodeId> {
 }
 
 fn entry(backing: &Backing, parent: NodeId, name: &Name) -> ChangeKind {
-    let pinned = backing.skeleton.find(parent).and_then(|pin| backing.skeleton.get(pin).children.get(name));
-    match pinned {
-        Some(child) => ChangeKind::Attr(Skeleton::id(*child)),
+    match backing.skeleton.child(parent, name) {
+        Some(child) => ChangeKind::Attr(Skeleton::id(child)),
         None => ChangeKind::Entry { parent, name: name.clone() },
     }
 }

@@ -72,6 +72,11 @@ impl Skeleton {
         (pin < self.nodes.len()).then_some(pin)
     }
 
+    /// The pinned node `name` in the pinned directory that bears `id`.
+    pub(super) fn child(&self, id: NodeId, name: &Name) -> Option<Pin> {
+        self.get(self.find(id)?).children.get(name).copied()
+    }
+
     /// The id of a pinned node.
     pub(super) fn id(pin: Pin) -> NodeId {
         if pin == 0 { ROOT } else { NodeId(BASE + pin as u64) }

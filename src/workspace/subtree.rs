@@ -82,15 +82,10 @@ impl Subtree {
         held.ok_or_else(|| Error::new(operation, missing).context("only mounts are here"))
     }
 
-    async fn changing(
-        &self,
-        operation: &'static str,
-        caller: &Caller,
-        dir: NodeId,
-        name: &Name,
-        taken: Errno,
-    ) -> Result<Held<'_>> {
-        self.backing.changing(operation, caller, dir, name, taken).await
+    /// The directory behind `dir`, to take the entry `name` away from it.
+    async fn leaving(&self, operation: &'static str, dir: NodeId, name: &Name) -> Result<Held<'_>> {
+        self.backing.unpinned(operation, dir, name, Errno::EBUSY)?;
+        self.held(operation, dir, Errno::ENOENT).await
     }
 
     /// A part of a pinned directory's listing: first the pinned entries, then what its volume has besides.
@@ -174,10 +169,8 @@ impl Volume for Subtree {
     }
 
     async fn lookup(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<Entry> {
-        if let Some(pin) = self.backing.skeleton.find(dir) {
-            if let Some(child) = self.backing.skeleton.get(pin).children.get(name) {
-                return Ok(self.pinned_entry(*child));
-            }
+        if let Some(child) = self.backing.skeleton.child(dir, name) {
+            return Ok(self.pinned_entry(child));
         }
         let held = self.held("lookup", dir, Errno::ENOENT).await?;
         Ok(self.entry(held.index, held.volume.lookup(caller, held.node, name).await?))
@@ -251,14 +244,14 @@ impl Volume for Subtree {
         flags: OpenFlags,
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
         let taken = if flags.exclusive { Errno::EEXIST } else { Errno::EISDIR };
-        let held = self.changing("create", caller, dir, name, taken).await?;
+        let held = self.backing.changing("create", caller, dir, name, taken).await?;
         let (entry, file) = held.volume.create(caller, held.node, name, mode, flags).await?;
         let shown = self.entry(held.index, entry);
         Ok((shown, self.file(shown.attr.node, entry.attr.node, file)))
     }
 
     async fn mkdir(&self, caller: &Caller, dir: NodeId, name: &Name, mode: Mode) -> Result<Entry> {
-        let held = self.changing("mkdir", caller, dir, name, Errno::EEXIST).await?;
+        let held = self.backing.changing("mkdir", caller, dir, name, Errno::EEXIST).await?;
         Ok(self.entry(held.index, held.volume.mkdir(caller, held.node, name, mode).await?))
     }
 
@@ -271,12 +264,12 @@ impl Volume for Subtree {
         mode: Mode,
         rdev: u32,
     ) -> Result<Entry> {
-        let held = self.changing("mknod", caller, dir, name, Errno::EEXIST).await?;
+        let held = self.backing.changing("mknod", caller, dir, name, Errno::EEXIST).await?;
         Ok(self.entry(held.index, held.volume.mknod(caller, held.node, name, kind, mode, rdev).await?))
     }
 
     async fn symlink(&self, caller: &Caller, dir: NodeId, name: &Name, target: &[u8]) -> Result<Entry> {
-        let held = self.changing("symlink", caller, dir, name, Errno::EEXIST).await?;
+        let held = self.backing.changing("symlink", caller, dir, name, Errno::EEXIST).await?;
         Ok(self.entry(held.index, held.volume.symlink(caller, held.node, name, target).await?))
     }
 
@@ -284,7 +277,7 @@ impl Volume for Subtree {
         let Target::File(file) = self.backing.target("link", node)? else {
             return Err(Error::new("link", Errno::EPERM).context("a directory"));
         };
-        let held = self.changing("link", caller, dir, name, Errno::EEXIST).await?;
+        let held = self.backing.changing("link", caller, dir, name, Errno::EEXIST).await?;
         if file.volume != held.index {
             return Err(between_volumes("link"));
         }
@@ -292,12 +285,12 @@ impl Volume for Subtree {
     }
 
     async fn unlink(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
-        let held = self.changing("unlink", caller, dir, name, Errno::EBUSY).await?;
+        let held = self.leaving("unlink", dir, name).await?;
         held.volume.unlink(caller, held.node, name).await
     }
 
     async fn rmdir(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
-        let held = self.changing("rmdir", caller, dir, name, Errno::EBUSY).await?;
+        let held = self.leaving("rmdir", dir, name).await?;
         held.volume.rmdir(caller, held.node, name).await
     }
 
@@ -311,8 +304,8 @@ impl Volume for Subtree {
         mode: RenameMode,
     ) -> Result<()> {
         let taken = if mode == RenameMode::NoReplace { Errno::EEXIST } else { Errno::EBUSY };
-        let from = self.changing("rename", caller, dir, name, Errno::EBUSY).await?;
-        let to = self.changing("rename", caller, new_dir, new_name, taken).await?;
+        let from = self.leaving("rename", dir, name).await?;
+        let to = self.backing.changing("rename", caller, new_dir, new_name, taken).await?;
         if from.index != to.index {
             return Err(between_volumes("rename"));
         }
