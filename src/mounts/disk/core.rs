@@ -5,11 +5,14 @@ use super::descriptors::{Backing, Descriptors};
 use super::feed::Feed;
 use super::file::DiskFile;
 use super::host::{self, failed};
+use super::locks::DirectoryLocks;
 use super::nodes::Node;
 use super::streams::Streams;
 use super::tree::{PathFd, Tree};
 use crate::mounts::OpenFile;
-use crate::types::{Access, Attr, Errno, Error, FileKind, NodeId, OpenFlags, Result};
+use crate::types::{
+    Access, Attr, Caller, Entry, Errno, Error, FileKind, Name, NodeId, OpenFlags, Result, SetAttr, StatFs,
+};
 use rustix::fs::OFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -23,6 +26,8 @@ pub struct Core {
     pub descriptors: Arc<Descriptors>,
     /// Directories being listed.
     pub streams: Streams,
+    /// Directories from which a name is being removed.
+    pub directory_locks: DirectoryLocks,
     /// Changes made here.
     pub feed: Arc<Feed>,
     /// Who we are.
@@ -36,6 +41,7 @@ impl Core {
             tree: Tree::open(root)?,
             descriptors: Descriptors::new(),
             streams: Streams::new(),
+            directory_locks: DirectoryLocks::new(),
             feed: Arc::new(Feed::new()),
             daemon: Daemon::new(),
         })
@@ -65,11 +71,29 @@ impl Core {
         Ok(host::attr(&stat, node.id))
     }
 
-    /// Opens a node's regular file. Where opens are stateless, with a descriptor that others may use too.
-    pub fn open_file(&self, operation: &'static str, id: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
-        let node = self.tree.nodes.get(operation, id)?;
-        expect_regular(operation, node.kind())?;
-        let open = |flags: OFlags| self.tree.open_node(operation, &node, flags);
+    /// `Volume::lookup`
+    pub fn lookup(&self, dir: NodeId, name: &Name) -> Result<Entry> {
+        let (dir, fd) = self.directory("lookup", dir)?;
+        let child = host::open_child(fd.as_fd(), name).map_err(failed("lookup"))?;
+        let (_, entry) = self.tree.enter(&dir, name, child).map_err(failed("lookup"))?;
+        Ok(entry)
+    }
+
+    /// `Volume::getattr`
+    pub fn getattr(&self, id: NodeId) -> Result<Attr> {
+        let node = self.tree.nodes.get("getattr", id)?;
+        let fd = self.tree.path_fd("getattr", &node)?;
+        self.attr("getattr", &node, &fd)
+    }
+
+    /// `Volume::open`. Where opens are stateless, with a descriptor that others may use too.
+    pub fn open_file(&self, caller: &Caller, id: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
+        let node = self.tree.nodes.get("open", id)?;
+        expect_regular("open", node.kind())?;
+        if flags.truncate {
+            self.setattr(caller, id, &SetAttr::size(0))?;
+        }
+        let open = |flags: OFlags| self.tree.open_node("open", &node, flags);
         let backing = match self.tree.by_handle() {
             true => self.descriptors.get(&node, flags.access, open)?,
             false => Arc::new(Backing::new(open(raw_access(flags.access))?, flags.access)),
@@ -88,6 +112,29 @@ impl Core {
             self.descriptors.let_go(&node);
             self.streams.let_go(&node);
         }
+    }
+
+    /// `Volume::statfs`
+    pub fn statfs(&self, id: NodeId) -> Result<StatFs> {
+        let node = self.tree.nodes.get("statfs", id)?;
+        let fd = self.tree.path_fd("statfs", &node)?;
+        let stat = rustix::fs::fstatvfs(&fd).map_err(failed("statfs"))?;
+        Ok(StatFs {
+            block_size: u32::try_from(stat.f_frsize).unwrap_or(u32::MAX),
+            blocks: stat.f_blocks,
+            free: stat.f_bfree,
+            available: stat.f_bavail,
+            files: stat.f_files,
+            files_free: stat.f_ffree,
+            name_max: u32::try_from(stat.f_namemax).unwrap_or(u32::MAX),
+        })
+    }
+
+    /// Gives up all descriptors that are only kept to save time.
+    pub fn close(&self) {
+        self.descriptors.let_go_of_all();
+        self.streams.let_go_of_all();
+        self.tree.let_go_of_all();
     }
 
     /// Writes back all filesystems that known files lie on.

@@ -30,7 +30,11 @@ impl Daemon {
     /// Reads it from the kernel.
     pub fn new() -> Daemon {
         let root = rustix::process::geteuid().is_root();
-        Daemon { root, gid: rustix::process::getegid().as_raw(), groups: rustix::process::getgroups().unwrap_or_default() }
+        Daemon {
+            root,
+            gid: rustix::process::getegid().as_raw(),
+            groups: rustix::process::getgroups().unwrap_or_default(),
+        }
     }
 
     /// Makes this thread act as `caller` in the directory `dir`, until the guard is dropped. An ordinary user's daemon

@@ -31,6 +31,12 @@ pub fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
+/// A descriptor that only says which file `fd` is open on.
+pub fn path_of(fd: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    // Not `NOFOLLOW`: the last step is the jump itself.
+    rustix::fs::open(proc_path(fd), OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())
+}
+
 /// Opens the file of `fd` once more, with other flags.
 pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(proc_path(fd), flags | OPEN, rustix::fs::Mode::empty())

@@ -3,6 +3,7 @@
 use super::core::{Core, expect_regular, raw_access};
 use super::descriptors::Backing;
 use super::host::{self, failed};
+use super::identity;
 use super::nodes::Node;
 use super::tree::PathFd;
 use crate::mounts::OpenFile;
@@ -42,13 +43,7 @@ impl Core {
     }
 
     /// Makes a new regular file; `None` where the name exists.
-    fn create_new(
-        &self,
-        caller: &Caller,
-        dir: &PathFd<'_>,
-        name: &Name,
-        mode: Mode,
-    ) -> Result<Option<OwnedFd>> {
+    fn create_new(&self, caller: &Caller, dir: &PathFd<'_>, name: &Name, mode: Mode) -> Result<Option<OwnedFd>> {
         let acting = self.daemon.act_as(caller, dir.as_fd(), mode)?;
         // For both, whatever was asked: a new file's opener is not bound by its mode.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | host::OPEN;
@@ -89,8 +84,7 @@ impl Core {
         backing: Arc<Backing>,
         flags: OpenFlags,
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
-        let path = host::path_of(backing.fd.as_fd()).map_err(failed("create"))?;
-        let (node, entry) = self.tree.enter(dir, name, path).map_err(failed("create"))?;
+        let (node, entry) = self.enter_opened(dir, name, &backing).map_err(failed("create"))?;
         if self.tree.by_handle() {
             self.descriptors.keep(&node, &backing);
         }
@@ -106,17 +100,24 @@ impl Core {
         backing: Backing,
         flags: OpenFlags,
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
-        let path = host::path_of(backing.fd.as_fd()).map_err(failed("create"))?;
-        let (node, entry) = self.tree.enter(dir, name, path).map_err(failed("create"))?;
+        let (node, entry) = self.enter_opened(dir, name, &backing).map_err(failed("create"))?;
         if flags.truncate {
             self.feed.tell(caller, || ChangeKind::Data { node: node.id, offset: 0, len: u64::MAX });
         }
         Ok((entry, self.file(&node, Arc::new(backing), flags)))
     }
 
+    fn enter_opened(&self, dir: &Node, name: &Name, backing: &Backing) -> rustix::io::Result<(Arc<Node>, Entry)> {
+        let seen = identity::see(backing.fd.as_fd())?;
+        let keep = if self.tree.by_handle() { None } else { Some(host::path_of(backing.fd.as_fd())?) };
+        Ok(self.tree.enter_seen(dir, name, seen, keep))
+    }
+
     /// `Volume::mkdir`
     pub fn mkdir(&self, caller: &Caller, id: NodeId, name: &Name, mode: Mode) -> Result<Entry> {
-        self.make("mkdir", caller, id, name, mode, |dir| rustix::fs::mkdirat(dir, name.as_bytes(), host::raw_mode(mode)))
+        self.make("mkdir", caller, id, name, mode, |dir| {
+            rustix::fs::mkdirat(dir, name.as_bytes(), host::raw_mode(mode))
+        })
     }
 
     /// `Volume::mknod`

@@ -17,6 +17,7 @@ mod file;
 mod host;
 mod identity;
 mod listing;
+mod locks;
 mod make;
 mod nodes;
 mod remove;

@@ -204,11 +204,6 @@ impl Nodes {
             tables.by_id.values().map(|node| ((node.identity.key.mount, node.identity.key.device), node)).collect();
         each.into_values().cloned().collect()
     }
-
-    /// How many nodes are in the table.
-    pub fn len(&self) -> usize {
-        self.tables.read().by_id.len()
-    }
 }
 
 impl Tables {

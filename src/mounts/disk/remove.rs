@@ -1,43 +1,17 @@
 //! Removing names and moving them. What loses its last name by that and is still known lives on: a descriptor of it is
 //! taken before, and kept until it is forgotten.
 //!
-//! Lock order: the locks of directories (the lower index first), before those of the node table. They are held across
-//! the system calls that look at a name and remove it, so that no other request puts another file there in between.
+//! The locks of directories are held across the system calls that look at a name and remove it, so that no other request
+//! puts another file there in between.
 
 use super::core::Core;
 use super::host::{self, failed};
 use super::identity::{self, Identity};
 use super::nodes::Node;
 use crate::types::{Caller, ChangeKind, FileKind, Name, NodeId, RenameMode, Result};
-use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, RenameFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-/// How many locks directories share.
-const LOCKS: u64 = 64;
-
-/// One lock for each group of directories.
-pub struct DirectoryLocks([Mutex<()>; LOCKS as usize]);
-
-impl DirectoryLocks {
-    /// All free.
-    pub fn new() -> DirectoryLocks {
-        DirectoryLocks([const { Mutex::new(()) }; LOCKS as usize])
-    }
-
-    fn lock(&self, dir: &Node) -> MutexGuard<'_, ()> {
-        self.0[(dir.serial % LOCKS) as usize].lock()
-    }
-
-    fn lock_both(&self, one: &Node, other: &Node) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
-        let (low, high) = match (one.serial % LOCKS, other.serial % LOCKS) {
-            (one, other) if one <= other => (one, other),
-            (one, other) => (other, one),
-        };
-        (self.0[low as usize].lock(), (low != high).then(|| self.0[high as usize].lock()))
-    }
-}
 
 /// A known file whose name is about to go, and the descriptor it will live by.
 struct Leaving {

@@ -138,16 +138,21 @@ impl Tree {
     /// Counts a lookup of the file of `fd`, which was just found as `name` in `dir`.
     pub fn enter(&self, dir: &Node, name: &Name, fd: OwnedFd) -> rustix::io::Result<(Arc<Node>, Entry)> {
         let seen = identity::see(fd.as_fd())?;
+        Ok(self.enter_seen(dir, name, seen, Some(fd)))
+    }
+
+    /// As [`Tree::enter`], of a file that was looked at already. `keep` may be left out where it is found by handle.
+    pub fn enter_seen(&self, dir: &Node, name: &Name, seen: Seen, keep: Option<OwnedFd>) -> (Arc<Node>, Entry) {
         let by_handle = self.by_handle && seen.identity.key.mount == self.root_node.identity.key.mount;
         let directory = seen.identity.kind == FileKind::Directory;
         // By handle a file is found without its place; a directory's is kept to tell its `..`.
         let place = (directory || !by_handle).then(|| (dir.id, name.clone()));
         let node = self.nodes.remember(seen.identity, by_handle, place);
-        if (directory || !by_handle) && !self.kept.contains_key(&node.serial) {
+        if let Some(fd) = keep.filter(|_| (directory || !by_handle) && !self.kept.contains_key(&node.serial)) {
             self.kept.insert(node.serial, Arc::new(fd));
         }
         let entry = self.entry(&node, &seen.stat);
-        Ok((node, entry))
+        (node, entry)
     }
 
     /// What a lookup tells of the node.

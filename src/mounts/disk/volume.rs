@@ -157,8 +157,8 @@ impl Volume for DiskVolume {
         self.0.removexattr(caller, node, name)
     }
 
-    async fn statfs(&self) -> Result<StatFs> {
-        self.0.statfs()
+    async fn statfs(&self, node: NodeId) -> Result<StatFs> {
+        self.0.statfs(node)
     }
 
     async fn sync(&self) -> Result<()> {
