@@ -1,1 +1,3 @@
-//! t
+//! The behaviour tests, in one binary: one file for each behaviour.
+
+mod nesting;
