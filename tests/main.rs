@@ -1,6 +1,7 @@
-//! The behaviour tests: one binary, so that they are built and linked once.
+//! The behaviour tests, in one binary: one file for each behaviour.
 
 mod disk;
 mod disk_callers;
 mod disk_contained;
 mod disk_nodes;
+mod nesting;
