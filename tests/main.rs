@@ -1,1 +1,7 @@
-//! t
+//! The behaviour tests, in one binary: one file for each behaviour.
+
+mod disk;
+mod disk_callers;
+mod disk_contained;
+mod disk_nodes;
+mod nesting;
