@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 const KEPT: usize = 128;
 
 /// How long one that can write is kept after its last use.
-const WRITER_IDLE: Duration = Duration::from_millis(50);
+const WRITER_IDLE: Duration = Duration::from_millis(5);
 
 /// How long one that only reads is kept.
 const READER_IDLE: Duration = Duration::from_secs(2);
 
 /// How often the sweeper looks while there are writers.
-const TICK: Duration = Duration::from_millis(25);
+const TICK: Duration = Duration::from_millis(5);
 
 /// A descriptor that bytes are read from and written to.
 pub struct Backing {
