@@ -7,3 +7,4 @@ mod disk_contained;
 mod disk_listing;
 mod disk_nodes;
 mod nesting;
+mod read_only;
