@@ -74,9 +74,7 @@ impl Core {
     /// `Volume::lookup`
     pub fn lookup(&self, dir: NodeId, name: &Name) -> Result<Entry> {
         let (dir, fd) = self.directory("lookup", dir)?;
-        let child = host::open_child(fd.as_fd(), name).map_err(failed("lookup"))?;
-        let (_, entry) = self.tree.enter(&dir, name, child).map_err(failed("lookup"))?;
-        Ok(entry)
+        self.tree.look_up(&dir, fd.as_fd(), name).map_err(failed("lookup"))
     }
 
     /// `Volume::getattr`
@@ -103,7 +101,7 @@ impl Core {
 
     /// The file of `node`, opened just now.
     pub fn file(&self, node: &Node, backing: Arc<Backing>, flags: OpenFlags) -> Arc<dyn OpenFile> {
-        DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed))
+        Arc::new(DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed)))
     }
 
     /// Forgets everything about nodes that nobody knows any more.
