@@ -127,7 +127,7 @@ impl Reader<'_> {
             VarFault::Malformed(text) => format!("{place}: {text}"),
         });
         let text = told.collect::<Vec<_>>().join("\n  ");
-        Err(Error::new(super::place::OPERATION, Errno::EINVAL).context(text))
+        Err(Error::new(super::place::CONFIGURATION, Errno::EINVAL).context(text))
     }
 
     fn plan(&self, document: &Document) -> Result<Plan> {

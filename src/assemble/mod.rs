@@ -5,7 +5,7 @@
 
 mod check;
 mod config;
-//mod open;
+mod open;
 mod place;
 mod plan;
 mod spec;
@@ -15,8 +15,8 @@ mod volume_url;
 
 pub use check::{canonical, check};
 pub use config::read as read_config;
-//pub use open::open;
-pub use place::Place;
+pub use open::open;
+pub use place::{CONFIGURATION, Place};
 pub use plan::{LogSettings, Plan, PlannedMount, View};
 pub use spec::parse as read_argument;
 pub use volume_url::VolumeUrl;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The operation that every refusal of a configuration names.
-pub(super) const OPERATION: &str = "configuration";
+pub const CONFIGURATION: &str = "configuration";
 
 /// Where somebody wrote a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ impl Place {
 
     /// `EINVAL`, because of what stands here: `message` says what is wrong and what would be right.
     pub fn refuse(&self, message: impl fmt::Display) -> Error {
-        Error::new(OPERATION, Errno::EINVAL).context(format!("{self}: {message}"))
+        Error::new(CONFIGURATION, Errno::EINVAL).context(format!("{self}: {message}"))
     }
 }
 
