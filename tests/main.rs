@@ -1,1 +1,3 @@
-//! t
+//! Everything that is tested through the outside of workfs.
+
+mod config;
