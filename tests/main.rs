@@ -1,3 +1,8 @@
-//! Everything that is tested through the outside of workfs.
+//! The behaviour tests, in one binary: one file for each behaviour.
 
 mod config;
+mod disk;
+mod disk_callers;
+mod disk_contained;
+mod disk_nodes;
+mod nesting;

@@ -3,6 +3,7 @@
 use super::adapter::Adapter;
 use super::core::Core;
 use super::counters::Requests;
+use super::dead;
 use super::mountinfo::{Device, MountTable};
 use super::mountpoint::{self, FS_TYPE, MountSpec, Unmount};
 use super::notify;
@@ -68,17 +69,21 @@ impl Session {
         Ok(mounted)
     }
 
-    /// Whether it is in the mount table, at its place.
+    /// Whether it serves, and is in the mount table at its place.
     pub(super) fn is_mounted(&self, table: &MountTable) -> bool {
-        table.find(&self.path, self.device).is_some()
+        !self.has_ended() && table.find(&self.path, self.device).is_some()
     }
 
     /// Takes the mount away. Returns when its threads have let go of it; after a lazy one, they may go on for as long
     /// as somebody uses it.
     pub(super) fn unmount(&self, how: Unmount) -> Result<()> {
+        if self.has_ended() {
+            // Its device number may be another mount's by now. What is dead is all that can be left of it.
+            return dead::clear_dead(&self.path);
+        }
         mountpoint::unmount(&self.path, self.device, how)?;
         let started = Instant::now();
-        while how == Unmount::Now && !*self.ended.borrow() {
+        while how == Unmount::Now && !self.has_ended() {
             if started.elapsed() > WIND_UP {
                 // Another mount namespace holds it, or a process that was in it when it was detached.
                 tracing::warn!(path = %self.path.display(), "unmounted here, and still used elsewhere");
@@ -87,6 +92,11 @@ impl Session {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
+    }
+
+    /// Whether the kernel has let go of the session.
+    pub(super) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
     }
 
     /// Turns true when the kernel has let go of the session.
@@ -114,7 +124,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Err(error) = mountpoint::unmount(&self.path, self.device, Unmount::Lazily) {
+        if let Err(error) = self.unmount(Unmount::Lazily) {
             tracing::warn!(%error, "a mount was left behind");
         }
     }

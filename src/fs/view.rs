@@ -182,17 +182,17 @@ impl View {
     fn lost(&self) -> Result<Vec<TreePath>> {
         let table = MountTable::read()?;
         let sessions = self.sessions.lock();
-        let Some(root) = sessions.first().filter(|root| root.session.is_mounted(&table)) else { return Ok(Vec::new()) };
-        if *root.session.ended().borrow() {
+        if !sessions.first().is_some_and(|root| root.session.is_mounted(&table)) {
             return Ok(Vec::new());
         }
-        let gone = |slot: &&Slot| !slot.session.is_mounted(&table) || *slot.session.ended().borrow();
-        Ok(sessions.iter().skip(1).filter(gone).map(|slot| slot.at.clone()).collect())
+        Ok(sessions.iter().filter(|slot| !slot.session.is_mounted(&table)).map(|slot| slot.at.clone()).collect())
     }
 
     fn mount_again(&self, at: &TreePath) -> bool {
         tracing::warn!(%at, "a nested mount was lost; what lies beneath it answers EIO until it is back");
-        match self.start(at) {
+        let old = self.sessions.lock().iter().find(|slot| slot.at == *at).map(|slot| slot.session.clone());
+        let cleared = old.map_or(Ok(()), |old| old.unmount(Unmount::Lazily));
+        match cleared.and_then(|()| self.start(at)) {
             Ok(session) => {
                 let mut sessions = self.sessions.lock();
                 let slot = sessions.iter_mut().find(|slot| slot.at == *at);
