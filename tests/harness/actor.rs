@@ -35,7 +35,8 @@ impl Scene {
     pub fn actor(&self, role: &str, path: &Path, numbers: &[u64]) -> Running<'_> {
         let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
         let binary = std::env::current_exe().expect("this binary has a path");
-        let program = self.program(binary).args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
+        // Not inside the mount: an actor that outlives it must not hold it.
+        let program = self.program(binary).dir(self.home()).args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
         program.env("WORKFS_TEST_ROLE", role).env("WORKFS_TEST_PATH", path).env("WORKFS_TEST_NUMBERS", numbers.join(" ")).start()
     }
 }

@@ -16,9 +16,9 @@ pub mod server;
 pub mod sys;
 pub mod tree;
 
-pub use deadline::Deadline;
 pub use expect::{Failed, changed_within, put, slurp};
-pub use kind::{Kind, Sessions, each_kind, each_stored_kind};
+pub use kind::{Kind, Sessions};
+pub(crate) use kind::{each_kind, each_stored_kind};
 pub use program::Program;
 pub use scene::{MountSpec, Scene};
 

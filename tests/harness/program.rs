@@ -49,6 +49,7 @@ impl Scene {
         let mut command = Command::new(program);
         command.current_dir(self.path()).stdin(Stdio::null()).process_group(0);
         command.env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env_remove("RUST_TEST_THREADS");
+        command.env_remove("PYTHONDONTWRITEBYTECODE").env_remove("PYTHONPATH").env_remove("VIRTUAL_ENV");
         for person in ["AUTHOR", "COMMITTER"] {
             command.env(format!("GIT_{person}_NAME"), "Test").env(format!("GIT_{person}_EMAIL"), "test@example.org");
         }
@@ -66,7 +67,7 @@ impl Scene {
     }
 }
 
-impl Program<'_> {
+impl<'a> Program<'a> {
     /// A further argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
@@ -97,7 +98,7 @@ impl Program<'_> {
 
     /// Starts it and goes on at once.
     #[track_caller]
-    pub fn start(mut self) -> Running<'_> where {
+    pub fn start(mut self) -> Running<'a> {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = self.command.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", self.command));
         let pid = Pid::from_child(&child);

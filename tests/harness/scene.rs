@@ -115,6 +115,11 @@ impl Scene {
         self.place.join(relative)
     }
 
+    /// Makes [`Scene::path`] the mount at `at`.
+    pub fn work_in(&mut self, at: &str) {
+        self.place = self.root().join(at.trim_start_matches('/'));
+    }
+
     /// The root of the mounted tree.
     pub fn root(&self) -> PathBuf {
         self.home().join("mnt")
@@ -160,6 +165,10 @@ impl Scene {
             self.mount_natively();
             return Ok(());
         }
+        // A folder that is only read is never made.
+        for spec in self.mounts.iter().filter(|spec| spec.read_only && spec.kind == Kind::Disk) {
+            std::fs::create_dir_all(self.home().join(&spec.source)).expect("a folder can be made");
+        }
         let mountpoints = if self.sessions == Sessions::Nested { self.mountpoints() } else { vec![self.root()] };
         let server = Server::start(self.command(), &self.root(), &mountpoints, &self.home().join("server.log"))?;
         self.deadline.set_server(Some(server.pid()));
@@ -171,7 +180,8 @@ impl Scene {
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_workfs"));
         command.arg("mount").arg(self.root()).arg("--foreground").arg("-v");
-        command.args(["--sessions", if self.sessions == Sessions::Nested { "nested" } else { "single" }]);
+        command.arg(if self.sessions == Sessions::Nested { "--nested" } else { "--single" });
+        command.env("WORKFS_STATE_DIR", self.home().join("state")).env_remove("WORKFS_LOG");
         for spec in &self.mounts {
             command.arg("-m").arg(spec.argument(self.home()));
         }

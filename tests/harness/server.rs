@@ -26,13 +26,14 @@ impl Server {
         command.stdin(Stdio::null()).stdout(output.try_clone().expect("a second descriptor")).stderr(output);
         // A test process that is killed takes its servers with it, and they their mounts.
         sys::die_with_parent(&mut command, libc::SIGTERM);
-        let before = mount_table::below(dir).len();
+        // What a killed server left there is dead, and may still answer from the kernel's caches.
+        let dead: Vec<u32> = mount_table::below(dir).iter().map(|entry| entry.minor).collect();
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let mut server = Server { child, dir: dir.to_owned(), log: log.to_owned() };
         let mut gone = None;
         let up = changed_within(PATIENCE, || {
             gone = server.child.try_wait().expect("the server can be waited for");
-            gone.is_some() || (before == 0 && server.serves(mountpoints)) || (before > 0 && server.serves_anew(mountpoints))
+            gone.is_some() || server.serves(mountpoints, &dead)
         });
         match gone {
             None if up => Ok(server),
@@ -41,16 +42,14 @@ impl Server {
         }
     }
 
-    /// Whether all mounts are in the kernel's table and answer.
-    fn serves(&self, mountpoints: &[PathBuf]) -> bool {
+    /// Whether all mounts are in the kernel's table, newer than the dead ones, and answer.
+    fn serves(&self, mountpoints: &[PathBuf], dead: &[u32]) -> bool {
         let table = mount_table::below(&self.dir);
-        let there = |dir: &PathBuf| table.iter().any(|entry| entry.is_fuse() && entry.at == *dir);
-        mountpoints.iter().all(there) && mountpoints.iter().all(|dir| dir.metadata().is_ok())
-    }
-
-    /// The same where a dead mount was there before: what is dead gives an error, so an answer comes from the new one.
-    fn serves_anew(&self, mountpoints: &[PathBuf]) -> bool {
-        self.serves(mountpoints) && mountpoints.iter().all(|dir| std::fs::read_dir(dir).is_ok())
+        let alive = |dir: &PathBuf| {
+            let uppermost = table.iter().rfind(|entry| entry.at == *dir);
+            uppermost.is_some_and(|entry| entry.is_fuse() && !dead.contains(&entry.minor))
+        };
+        mountpoints.iter().all(alive) && mountpoints.iter().all(|dir| dir.metadata().is_ok())
     }
 
     /// Its process.

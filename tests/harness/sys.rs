@@ -1,8 +1,11 @@
 //! System calls that no library gives in a safe form. Every unsafe line of the tests is here or in `dir_stream.rs`.
 
+use std::ffi::{CStr, CString};
 use std::io::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Closes a descriptor and says what the filesystem answered: an error of `close(2)` means that data was lost.
@@ -23,6 +26,24 @@ pub fn die_with_parent(command: &mut Command, signal: i32) {
             _ => Err(Error::last_os_error()),
         });
     }
+}
+
+/// The size of an extended attribute's value, asked for with an empty buffer (`getxattr(2)`).
+pub fn xattr_size(path: &Path, name: &CStr) -> Result<usize> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: both texts end with NUL, and nothing is written to a buffer of no bytes.
+    size(unsafe { libc::lgetxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) })
+}
+
+/// The size of the list of extended attributes, asked for with an empty buffer (`listxattr(2)`).
+pub fn xattr_list_size(path: &Path) -> Result<usize> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with NUL, and nothing is written to a buffer of no bytes.
+    size(unsafe { libc::llistxattr(path.as_ptr(), std::ptr::null_mut(), 0) })
+}
+
+fn size(answer: isize) -> Result<usize> {
+    usize::try_from(answer).map_err(|_| Error::last_os_error())
 }
 
 /// Whose a lock is.
