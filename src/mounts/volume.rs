@@ -219,8 +219,8 @@ pub trait Volume: Send + Sync + 'static {
     /// Errors: `ENODATA`, `EOPNOTSUPP`.
     async fn removexattr(&self, caller: &Caller, node: NodeId, name: &[u8]) -> Result<()>;
 
-    /// How large the volume is and what is left of it.
-    async fn statfs(&self) -> Result<StatFs>;
+    /// How large the volume that holds `node` is, and what is left of it.
+    async fn statfs(&self, node: NodeId) -> Result<StatFs>;
 
     /// Returns when all that was written through this volume is as durable as the volume makes it (`syncfs(2)`).
     async fn sync(&self) -> Result<()>;
