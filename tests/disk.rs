@@ -12,7 +12,7 @@ use workfs::mounts::disk::DiskVolume;
 use workfs::mounts::{OpenFile, OpenStyle, Volume};
 use workfs::types::{
     Access, AllocateMode, Caller, ChangeKind, Cookie, Entry, Errno, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
-    Privileges, RenameMode, Result, Seek, SetAttr, SetTime, Timestamp, XattrMode,
+    Privileges, RenameMode, Result, Seek, SetAttr, Timestamp,
 };
 
 /// What is asked of a disk volume is answered at the first poll.
@@ -277,86 +277,6 @@ fn a_file_past_4_gib_has_its_holes_and_its_data() {
 }
 
 #[test]
-fn attributes_are_set_all_or_none() {
-    let disk = Disk::new();
-    let (volume, me, node) = (&disk.volume, &disk.me, disk.make("f", b"12345"));
-    let early = Timestamp::from_parts(-86_400, 123_456_789);
-    let late = Timestamp::from_parts(1 << 32, 987_654_321);
-    let set = SetAttr {
-        mode: Some(Mode::new(0o4711)),
-        size: Some(3),
-        atime: Some(SetTime::At(late)),
-        mtime: Some(SetTime::At(early)),
-        ..SetAttr::default()
-    };
-    let attr = now(volume.setattr(me, node, &set)).expect("set");
-    assert_eq!((attr.mode.bits(), attr.size, attr.atime, attr.mtime), (0o4711, 3, late, early));
-    let host = fs::metadata(disk.path("f")).expect("stat");
-    assert_eq!((host.mtime(), host.mtime_nsec()), (-86_400, 123_456_789));
-    let touch = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
-    let touched = now(volume.setattr(me, node, &touch)).expect("set");
-    assert!(touched.mtime > early && touched.atime == late);
-    let refused = SetAttr { mode: Some(Mode::new(0o600)), size: Some(1 << 62), ..SetAttr::default() };
-    assert_eq!(errno(volume.setattr(me, node, &refused)), Errno::EFBIG);
-    let after = now(volume.getattr(node)).expect("known");
-    assert_eq!((after.mode, after.size), (Mode::new(0o4711), 3), "nothing changed");
-    let link = now(volume.symlink(me, disk.root, &name("l"), b"f")).expect("made").attr.node;
-    let times = SetAttr { mtime: Some(SetTime::At(early)), ..SetAttr::default() };
-    assert_eq!(now(volume.setattr(me, link, &times)).expect("set").mtime, early);
-    assert_ne!(now(volume.getattr(node)).expect("known").mtime, early, "the link's target is another file");
-    let mode = SetAttr { mode: Some(Mode::new(0o600)), ..SetAttr::default() };
-    assert_eq!(errno(volume.setattr(me, link, &mode)), Errno::EOPNOTSUPP);
-}
-
-#[test]
-fn extended_attributes_are_the_files_own() {
-    let disk = Disk::new();
-    let (volume, me, node) = (&disk.volume, &disk.me, disk.make("f", b""));
-    let set = |mode, value: &'static [u8]| volume.setxattr(me, node, b"user.note", value, mode).boxed();
-    assert_eq!(errno(volume.getxattr(node, b"user.note")), Errno::ENODATA);
-    assert_eq!(errno(set(XattrMode::Replace, b"x")), Errno::ENODATA);
-    now(set(XattrMode::Create, b"one")).expect("set");
-    assert_eq!(errno(set(XattrMode::Create, b"two")), Errno::EEXIST);
-    now(set(XattrMode::Replace, b"\0\xff")).expect("set");
-    assert_eq!(now(volume.getxattr(node, b"user.note")).expect("read"), &b"\0\xff"[..]);
-    now(volume.setxattr(me, node, b"user.big", &[7; 3000], XattrMode::Set)).expect("set");
-    assert_eq!(now(volume.getxattr(node, b"user.big")).expect("read"), vec![7; 3000]);
-    now(volume.setxattr(me, node, b"user.empty", b"", XattrMode::Set)).expect("set");
-    assert_eq!(now(volume.getxattr(node, b"user.empty")).expect("read"), "");
-    let names: BTreeSet<Bytes> = now(volume.listxattr(node)).expect("listed").into_iter().collect();
-    assert_eq!(names, ["user.big", "user.empty", "user.note"].map(Bytes::from).into());
-    now(volume.removexattr(me, node, b"user.note")).expect("removed");
-    assert_eq!(errno(volume.removexattr(me, node, b"user.note")), Errno::ENODATA);
-    let long = [b"user.".as_slice(), &[b'x'; 300]].concat();
-    assert_eq!(errno(volume.setxattr(me, node, &long, b"", XattrMode::Set)), Errno::ERANGE);
-    assert_eq!(errno(volume.setxattr(me, node, b"user.huge", &[0; 65537], XattrMode::Set)), Errno::E2BIG);
-    assert_eq!(errno(volume.setxattr(me, node, b"nothing.x", b"", XattrMode::Set)), Errno::EOPNOTSUPP);
-    for acl in [&b"system.posix_acl_access"[..], b"system.posix_acl_default"] {
-        assert_eq!(errno(volume.getxattr(node, acl)), Errno::EOPNOTSUPP);
-        assert_eq!(errno(volume.setxattr(me, node, acl, b"x", XattrMode::Set)), Errno::EOPNOTSUPP);
-    }
-}
-
-#[test]
-fn attributes_of_links_and_special_files_are_not_their_targets() {
-    let disk = Disk::new();
-    let (volume, me, target) = (&disk.volume, &disk.me, disk.make("f", b""));
-    now(volume.setxattr(me, target, b"user.of", b"target", XattrMode::Set)).expect("set");
-    let link = now(volume.symlink(me, disk.root, &name("l"), b"f")).expect("made").attr.node;
-    let fifo = now(volume.mknod(me, disk.root, &name("p"), FileKind::Fifo, Mode::new(0o600), 0)).expect("made");
-    for node in [link, fifo.attr.node] {
-        assert_eq!(now(volume.listxattr(node)).expect("listed"), Vec::<Bytes>::new());
-        assert_ne!(now(volume.getxattr(node, b"user.of")).ok(), Some(Bytes::from("target")));
-        assert_eq!(errno(volume.setxattr(me, node, b"user.of", b"x", XattrMode::Set)), Errno::EPERM);
-        if is_root() {
-            now(volume.setxattr(me, node, b"trusted.of", b"link", XattrMode::Set)).expect("set");
-            assert_eq!(now(volume.getxattr(node, b"trusted.of")).expect("read"), "link");
-        }
-    }
-    assert_eq!(now(volume.getxattr(target, b"user.of")).expect("read"), "target");
-}
-
-#[test]
 fn hard_links_are_one_node() {
     let disk = Disk::new();
     let (volume, me, node) = (&disk.volume, &disk.me, disk.make("a", b"one"));
@@ -421,72 +341,6 @@ fn removal_tells_files_and_directories_apart() {
     assert_eq!(errno(volume.lookup(me, dir, &name("x"))), Errno::ENOENT);
     volume.forget(dir, 1);
     assert_eq!(errno(volume.getattr(dir)), Errno::ESTALE);
-}
-
-#[test]
-fn entries_that_stay_are_listed_once_while_others_go() {
-    for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
-        let disk = Disk::over(folder.expect("a folder"));
-        for index in 0..3000 {
-            fs::write(disk.path(format!("gone-{index}")), "").expect("written");
-            fs::write(disk.path(format!("stays-{index}")), "").expect("written");
-        }
-        let (mut after, mut stayed) = (Cookie::START, Vec::new());
-        loop {
-            let page = now(disk.volume.readdir(disk.root, after, 100, false)).expect("listed").entries;
-            let Some(last) = page.last() else { break };
-            after = last.cookie;
-            for entry in page {
-                match entry.name.as_bytes().starts_with(b"gone") {
-                    true => now(disk.volume.unlink(&disk.me, disk.root, &entry.name)).expect("removed"),
-                    false => stayed.push(entry.name),
-                }
-            }
-        }
-        let unique: BTreeSet<&Name> = stayed.iter().collect();
-        assert_eq!((stayed.len(), unique.len()), (3000, 3000));
-        assert_eq!(fs::read_dir(disk.folder.path()).expect("listed").count(), 3000, "every other one was removed");
-    }
-}
-
-#[test]
-fn two_readers_of_one_directory_do_not_disturb_each_other() {
-    let disk = Disk::new();
-    (0..500).for_each(|index| fs::write(disk.path(format!("{index}")), "").expect("written"));
-    let mut readers = [(Cookie::START, 7, 0), (Cookie::START, 11, 0)];
-    for _ in 0..100 {
-        for (after, page, count) in &mut readers {
-            let entries = now(disk.volume.readdir(disk.root, *after, *page, false)).expect("listed").entries;
-            *count += entries.len();
-            *after = entries.last().map_or(*after, |last| last.cookie);
-        }
-    }
-    assert_eq!(readers.map(|(_, _, count)| count), [500, 500]);
-}
-
-#[test]
-fn a_listing_has_the_numbers_and_counts_of_lookups() {
-    let disk = Disk::new();
-    disk.make("f", b"x");
-    fs::create_dir(disk.path("d")).expect("made");
-    std::os::unix::fs::symlink("f", disk.path("l")).expect("linked");
-    let plain = disk.list(disk.root, 2, false);
-    let plus = disk.list(disk.root, 2, true);
-    assert_eq!((plain.len(), plus.len()), (3, 3));
-    for (plain, plus) in plain.iter().zip(&plus) {
-        let found = disk.look(disk.root, plain.name.as_bytes());
-        assert_eq!((plain.node, plain.kind), (found.attr.node, found.attr.kind));
-        assert_eq!(plus.entry, Some(found));
-        assert_eq!(plain.entry, None);
-    }
-    let link = plus.iter().find(|entry| entry.kind == FileKind::Symlink).expect("listed").node;
-    disk.volume.forget(link, 1);
-    now(disk.volume.getattr(link)).expect("one lookup is left");
-    disk.volume.forget(link, 1);
-    assert_eq!(errno(disk.volume.getattr(link)), Errno::ESTALE);
-    let dir = disk.look(disk.root, "d").attr.node;
-    assert_eq!(now(disk.volume.readdir(dir, Cookie::START, 9, false)).expect("listed").parent, disk.root);
-    assert_eq!(now(disk.volume.readdir(disk.root, Cookie::START, 9, false)).expect("listed").parent, disk.root);
 }
 
 #[test]

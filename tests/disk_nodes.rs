@@ -1,11 +1,11 @@
 //! How a disk volume finds its nodes again, and what it holds for that.
 
-use crate::disk::{Disk, RD, errno, is_root, name, now, refusal};
+use crate::disk::{Disk, RD, RW, errno, is_root, name, now, refusal};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use workfs::mounts::{OpenStyle, Volume};
-use workfs::types::{Errno, FileKind, Mode, NodeId, RenameMode};
+use workfs::types::{Caller, Errno, FileKind, Mode, NodeId, RenameMode};
 
 /// Descriptors of this process that are open on something below `folder`.
 fn descriptors_below(folder: &std::path::Path) -> usize {
@@ -217,6 +217,37 @@ fn other_filesystems_below_the_root_have_numbers_of_their_own() {
         fs::metadata(disk.path("other")).expect("stat").dev(),
         fs::metadata(disk.path(".")).expect("stat").dev()
     );
+}
+
+#[test]
+fn without_handles_root_keeps_descriptors_and_a_copy_up_makes_no_other_file() {
+    if !is_root() {
+        return;
+    }
+    let parts = tempfile::tempdir().expect("a folder");
+    for part in ["lower", "upper", "work"] {
+        fs::create_dir(parts.path().join(part)).expect("made");
+    }
+    fs::write(parts.path().join("lower/f"), "below").expect("written");
+    let disk = tempfile::tempdir().expect("a folder");
+    let path = parts.path().display();
+    let options = format!("lowerdir={path}/lower,upperdir={path}/upper,workdir={path}/work");
+    let at = disk.path().to_owned();
+    let Some(_overlay) = Mounted::new(&["-t", "overlay", "overlay", "-o", &options], at) else { return };
+    let disk = Disk::over(disk);
+    assert_eq!(disk.volume.capabilities().opens, OpenStyle::PerHandle);
+    let node = disk.look(disk.root, "f").attr.node;
+    let file = now(disk.volume.open(&disk.me, node, RW)).expect("opens");
+    disk.write(&*file, 0, b"above");
+    assert_eq!(disk.look(disk.root, "f").attr.node, node, "it is the same file after it was copied up");
+    now(disk.volume.close()).expect("closed");
+    assert_eq!(disk.read(node).expect("walked to"), b"above");
+    let user = Caller { uid: 65534, gid: 65534, ..disk.me };
+    fs::set_permissions(disk.folder.path(), fs::Permissions::from_mode(0o777)).expect("chmod");
+    let made = now(disk.volume.mkdir(&user, disk.root, &name("d"), Mode::new(0o700))).expect("made");
+    assert_eq!(made.attr.uid, 65534);
+    now(disk.volume.unlink(&disk.me, disk.root, &name("f"))).expect("removed");
+    assert_eq!(disk.read(node).expect("lives"), b"above");
 }
 
 #[test]

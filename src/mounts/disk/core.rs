@@ -103,7 +103,7 @@ impl Core {
 
     /// The file of `node`, opened just now.
     pub fn file(&self, node: &Node, backing: Arc<Backing>, flags: OpenFlags) -> Arc<dyn OpenFile> {
-        DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed))
+        Arc::new(DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed)))
     }
 
     /// Forgets everything about nodes that nobody knows any more.

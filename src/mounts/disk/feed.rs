@@ -5,7 +5,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// How many changes a listener may lag behind before it is told to forget everything.
-const BACKLOG: usize = 4096;
+const BACKLOG: usize = 16 * 1024;
 
 /// The changes of one volume.
 pub struct Feed(broadcast::Sender<Change>);

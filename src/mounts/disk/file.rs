@@ -26,8 +26,8 @@ pub struct DiskFile {
 
 impl DiskFile {
     /// The file `node` through `backing`, used as `flags` say.
-    pub fn new(node: NodeId, backing: Arc<Backing>, flags: OpenFlags, feed: Arc<Feed>) -> Arc<dyn OpenFile> {
-        Arc::new(DiskFile { node, backing, flags, feed })
+    pub fn new(node: NodeId, backing: Arc<Backing>, flags: OpenFlags, feed: Arc<Feed>) -> DiskFile {
+        DiskFile { node, backing, flags, feed }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

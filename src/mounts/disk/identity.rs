@@ -68,8 +68,14 @@ pub fn see(fd: BorrowedFd<'_>) -> rustix::io::Result<Seen> {
     let stat = host::stat(fd)?;
     let handle = Handle::of(fd)?;
     let birth = match handle {
-        Some(_) => None,
-        None => Some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
+        None if !is_overlay(fd)? => Some((stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
+        _ => None,
     };
     Ok(Seen { identity: Identity { key: Key::of(&stat), kind: host::kind(&stat), handle, birth }, stat })
+}
+
+/// On an overlay a file is born anew when it is first written to (it is copied up), and yet stays the same.
+fn is_overlay(fd: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    const OVERLAYFS: u64 = 0x794c_7630;
+    Ok(rustix::fs::fstatfs(fd)?.f_type as u64 & 0xffff_ffff == OVERLAYFS)
 }

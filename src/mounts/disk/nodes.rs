@@ -66,12 +66,12 @@ impl Node {
         self.state.lock().held.clone()
     }
 
-    /// Keeps the file alive by `fd` from now on, or no longer: as `whether` says, while nobody else decides.
-    pub fn hold(&self, fd: &Arc<OwnedFd>, whether: impl FnOnce() -> bool) {
+    /// Keeps the file alive by what `choose` gives, which is handed what keeps it alive now; nobody else changes that
+    /// meanwhile.
+    pub fn hold(&self, choose: impl FnOnce(Option<&Arc<OwnedFd>>) -> Option<Arc<OwnedFd>>) -> Option<Arc<OwnedFd>> {
         let mut state = self.state.lock();
-        let before = std::mem::replace(&mut state.held, whether().then(|| Arc::clone(fd)));
-        drop(state);
-        drop(before);
+        let chosen = choose(state.held.as_ref());
+        std::mem::replace(&mut state.held, chosen)
     }
 
     fn is_known(&self) -> bool {

@@ -10,13 +10,15 @@ use super::identity::{self, Identity};
 use super::nodes::Node;
 use crate::types::{Caller, ChangeKind, FileKind, Name, NodeId, RenameMode, Result};
 use rustix::fs::{AtFlags, RenameFlags};
+use rustix::io::Errno as Host;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// A known file whose name is about to go, and the descriptor it will live by.
+/// A known file whose name is about to go, the descriptor it will live by, and the one it lived by till now.
 struct Leaving {
     node: Arc<Node>,
     fd: Arc<OwnedFd>,
+    before: Option<Arc<OwnedFd>>,
 }
 
 /// One name in one directory.
@@ -27,10 +29,19 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn look(&self) -> Option<(OwnedFd, Identity)> {
-        let fd = host::open_child(self.fd, self.name).ok()?;
-        let seen = identity::see(fd.as_fd()).ok()?;
-        Some((fd, seen.identity))
+    /// The file there; `None` where there is none, which whoever changes the name is told by the host.
+    ///
+    /// Errors: `EMFILE` and the like, since without a descriptor an open file could not live on.
+    fn look(&self, operation: &'static str) -> Result<Option<(OwnedFd, Identity)>> {
+        let found = host::open_child(self.fd, self.name).and_then(|fd| {
+            let identity = identity::see(fd.as_fd())?.identity;
+            Ok((fd, identity))
+        });
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(errno @ (Host::MFILE | Host::NFILE | Host::NOMEM)) => Err(failed(operation)(errno)),
+            Err(_) => Ok(None),
+        }
     }
 }
 
@@ -49,7 +60,7 @@ impl Core {
         let (dir, fd) = self.directory(operation, id)?;
         let place = Place { dir: &dir, fd: fd.as_fd(), name };
         let lock = self.directory_locks.lock(&dir);
-        let leaving = self.hold(&place);
+        let leaving = self.hold(operation, &place)?;
         let done = rustix::fs::unlinkat(&fd, name.as_bytes(), how);
         self.settle(caller, leaving, done.is_ok());
         drop(lock);
@@ -71,10 +82,10 @@ impl Core {
         let old = Place { dir: &dir, fd: fd.as_fd(), name };
         let new = Place { dir: &new_dir, fd: new_fd.as_fd(), name: new_name };
         let locks = self.directory_locks.lock_both(&dir, &new_dir);
-        let moved = self.known_at(&old);
+        let moved = self.known_at(&old)?;
         let (swapped, leaving) = match mode {
-            RenameMode::Exchange => (self.known_at(&new), None),
-            RenameMode::Replace => (None, self.hold(&new)),
+            RenameMode::Exchange => (self.known_at(&new)?, None),
+            RenameMode::Replace => (None, self.hold("rename", &new)?),
             RenameMode::NoReplace => (None, None),
         };
         let done = rustix::fs::renameat_with(&fd, name.as_bytes(), &new_fd, new_name.as_bytes(), raw_mode(mode));
@@ -90,24 +101,30 @@ impl Core {
         Ok(())
     }
 
-    fn known_at(&self, place: &Place<'_>) -> Option<Arc<Node>> {
-        place.look().and_then(|(_, identity)| self.tree.nodes.find(&identity))
+    fn known_at(&self, place: &Place<'_>) -> Result<Option<Arc<Node>>> {
+        Ok(place.look("rename")?.and_then(|(_, identity)| self.tree.nodes.find(&identity)))
     }
 
     /// Takes a descriptor of the file at `place`, if somebody knows it.
-    fn hold(&self, place: &Place<'_>) -> Option<Leaving> {
-        let (fd, identity) = place.look()?;
-        let node = self.tree.nodes.find(&identity)?;
+    fn hold(&self, operation: &'static str, place: &Place<'_>) -> Result<Option<Leaving>> {
+        let Some((fd, identity)) = place.look(operation)? else { return Ok(None) };
+        let Some(node) = self.tree.nodes.find(&identity) else { return Ok(None) };
         let fd = Arc::new(fd);
-        node.hold(&fd, || true);
-        Some(Leaving { node, fd })
+        let before = node.hold(|_| Some(Arc::clone(&fd)));
+        Ok(Some(Leaving { node, fd, before }))
     }
 
-    /// Keeps the descriptor where the file can be found in no other way any more.
+    /// Keeps the descriptor where the file can be found in no other way any more: it has no name left, or it was found
+    /// by the one that went.
     fn settle(&self, caller: &Caller, leaving: Option<Leaving>, done: bool) {
-        let Some(Leaving { node, fd }) = leaving else { return };
-        let nameless = || host::stat(fd.as_fd()).is_ok_and(|stat| stat.stx_nlink == 0);
-        node.hold(&fd, || nameless() || (done && !node.by_handle));
+        let Some(Leaving { node, fd, before }) = leaving else { return };
+        let replaced = node.hold(|_| match host::stat(fd.as_fd()) {
+            Ok(stat) if stat.stx_nlink == 0 => Some(fd),
+            _ if done && !node.by_handle => Some(fd),
+            _ if node.by_handle => None,
+            _ => before,
+        });
+        drop(replaced);
         if done {
             self.descriptors.let_go(&node);
             self.streams.let_go(&node);
