@@ -42,7 +42,7 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
             return Err(Failure::new(text).exit(NOT_MOUNTED));
         }
     }
-    let told = crate::client_runtime()?.block_on(ask_all(&state, entries));
+    let told = control::runtime()?.block_on(ask_all(&state, entries));
     if arguments.json {
         let text = serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))?;
         println!("{text}");

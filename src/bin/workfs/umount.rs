@@ -33,7 +33,7 @@ pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
 
 fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
     let socket = state.socket(&entry.mountpoint);
-    let runtime = crate::client_runtime()?;
+    let runtime = control::runtime()?;
     // Writing out may take long; that nobody listens is known sooner.
     if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER))
         && entry.is_alive()
