@@ -1,7 +1,9 @@
 //! The behaviour tests, in one binary: one file for each behaviour.
 
+mod conformance;
 mod disk;
 mod disk_callers;
 mod disk_contained;
 mod disk_nodes;
 mod nesting;
+mod volume_posix;
