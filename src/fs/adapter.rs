@@ -24,13 +24,11 @@ pub(super) struct Adapter {
     no_open: bool,
     /// The kernel need not tell of directories' opens.
     no_opendir: bool,
-    /// A file that CREATE opened is kept until its release; else it is opened anew by whoever uses it.
-    keep_created: bool,
 }
 
 impl Adapter {
     pub(super) fn new(core: Arc<Core>) -> Adapter {
-        Adapter { core, no_open: false, no_opendir: false, keep_created: true }
+        Adapter { core, no_open: false, no_opendir: false }
     }
 }
 
@@ -43,7 +41,6 @@ impl Filesystem for Adapter {
         let granted = super::flags::negotiate(&self.core.capabilities, config);
         self.no_open = granted.no_open && self.core.stateless();
         self.no_opendir = granted.no_opendir;
-        self.keep_created = granted.creates_released || !self.no_open;
         Ok(())
     }
 
@@ -288,7 +285,7 @@ impl Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         let (caller, flags) = (self.core.caller(request), OpenFlags::from_raw(flags));
-        self.core.create(caller, node(parent), Name::try_from(name), (mode, flags), self.keep_created, reply);
+        self.core.create(caller, node(parent), Name::try_from(name), (mode, flags), !self.no_open, reply);
     }
 
     fn fallocate(

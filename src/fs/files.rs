@@ -109,6 +109,7 @@ impl Core {
             let Some(lives) = core.known.tell(asked, dir, &name, &entry) else { return core.give_back(&entry) };
             let Entry { attr, generation, .. } = entry;
             let keep = core.known.open(attr.node);
+            // A kernel that does not tell of opens does not tell of this file's release either.
             let handle = if keep_open { core.handles.add(file) } else { 0 };
             reply.created(
                 &lives.entry.min(lives.attr),

@@ -1,7 +1,7 @@
 //! What a session agrees on with the kernel when it begins.
 
 use crate::mounts::{Capabilities, Freshness};
-use fuser::{InitFlags, KernelConfig, Version};
+use fuser::{InitFlags, KernelConfig};
 
 /// The largest read, write and read-ahead, in bytes: what the kernel allows a request to be.
 const REQUEST_MAX: u32 = 1 << 20;
@@ -12,8 +12,6 @@ const BACKGROUND: u16 = 64;
 pub(super) struct Granted {
     pub(super) no_open: bool,
     pub(super) no_opendir: bool,
-    /// Files that CREATE opened are released even where opens are not told. Older kernels never give them back.
-    pub(super) creates_released: bool,
 }
 
 /// What is worth having for every volume. Left out on purpose:
@@ -54,6 +52,5 @@ pub(super) fn negotiate(volume: &Capabilities, config: &mut KernelConfig) -> Gra
     Granted {
         no_open: offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
         no_opendir: offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT),
-        creates_released: config.kernel_abi() >= Version(7, 40),
     }
 }
