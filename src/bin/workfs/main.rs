@@ -12,6 +12,7 @@ mod logging;
 mod mount;
 mod mountinfo;
 mod mountpoint;
+mod output;
 mod process;
 mod report;
 mod serve;
@@ -53,7 +54,9 @@ fn run(cli: &Cli, daemon: bool) -> Result<u8, Failure> {
         Command::Init(arguments) => init::run(arguments)?,
         Command::Demo(arguments) => demo::run(arguments)?,
         Command::Completions(arguments) => {
-            clap_complete::generate(arguments.shell, &mut Cli::command(), "workfs", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(arguments.shell, &mut Cli::command(), "workfs", &mut script);
+            output::print(script)?;
         }
     }
     Ok(0)
