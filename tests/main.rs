@@ -34,3 +34,4 @@ mod kill;
 mod many_writers;
 mod nesting;
 mod programs;
+mod read_only;
