@@ -5,5 +5,6 @@ mod disk;
 mod disk_callers;
 mod disk_contained;
 mod disk_nodes;
+mod interleavings;
 mod nesting;
 mod volume_posix;
