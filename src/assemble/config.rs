@@ -67,8 +67,7 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return Place::File(path.to_owned()).refuse("is not UTF-8, so it is no TOML");
     }
-    Error::from_io("read the config file", error)
-        .context(format!("{}; `workfs init {0}` writes one", path.display()))
+    Error::from_io("read the config file", error).context(format!("{}; `workfs init {0}` writes one", path.display()))
 }
 
 fn parse(text: &str, path: &Path, base: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Plan> {

@@ -73,8 +73,9 @@ fn already_mounted(job: &Job) -> Error {
         None => "by a process that is just starting or ending".to_owned(),
     };
     let dir = job.mountpoint.display();
-    Error::new("mount", Errno::EBUSY)
-        .context(format!("{dir} is mounted already, {by}; `workfs status {dir}` tells more, `workfs umount {dir}` ends it"))
+    Error::new("mount", Errno::EBUSY).context(format!(
+        "{dir} is mounted already, {by}; `workfs status {dir}` tells more, `workfs umount {dir}` ends it"
+    ))
 }
 
 async fn run(job: &Job, notes: Vec<String>, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -> Result<()> {
@@ -126,7 +127,8 @@ async fn mount_and_wait(
     let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
     let view = Arc::new(mount(job, workspace).await?);
     let (sender, requests) = mpsc::channel(1);
-    let served = Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry: entry(job), unmount: sender });
+    let served =
+        Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry: entry(job), unmount: sender });
     let control = match announce(job, &served, notes, ready) {
         Ok(control) => control,
         Err(error) => {

@@ -37,7 +37,8 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
         let mountpoint = mountpoint::resolve(dir)?;
         entries.retain(|entry| entry.mountpoint == mountpoint);
         if entries.is_empty() {
-            let text = format!("nothing of workfs is mounted at {}; `workfs status` lists what is", mountpoint.display());
+            let text =
+                format!("nothing of workfs is mounted at {}; `workfs status` lists what is", mountpoint.display());
             return Err(Failure::new(text).exit(NOT_MOUNTED));
         }
     }
@@ -127,7 +128,9 @@ fn live_text(report: &Report) -> String {
 
 fn row(report: &Report, mount: &MountReport) -> [String; 8] {
     let session = report.sessions.iter().find(|session| session.at == mount.at);
-    let bytes = |pick: fn(&crate::report::SizeReport) -> u64| mount.size.as_ref().map_or("?".to_owned(), |size| human(pick(size)));
+    let bytes = |pick: fn(&crate::report::SizeReport) -> u64| {
+        mount.size.as_ref().map_or("?".to_owned(), |size| human(pick(size)))
+    };
     [
         mount.at.clone(),
         mount.kind.clone(),

@@ -63,7 +63,10 @@ async fn mount(guide: &mut Guide) -> Step<()> {
     own(guide, &mount_arguments(guide)).await?;
     let mountpoint = guide.sample().mountpoint();
     let status = guide.workfs(&[OsStr::new("status"), mountpoint.as_os_str()]).await?;
-    expect(["memories", "docs", "sqlite", "ro"].iter().all(|word| status.contains(word)), "status tells three volumes")?;
+    expect(
+        ["memories", "docs", "sqlite", "ro"].iter().all(|word| status.contains(word)),
+        "status tells three volumes",
+    )?;
     guide.holds("one tree of a folder, an SQLite file and read-only docs is mounted");
     Ok(())
 }
@@ -92,7 +95,10 @@ async fn write(guide: &mut Guide) -> Step<()> {
         refused(guide, &work.join(name)).await?;
     }
     let guarded = read(guide, &guide.sample().docs().join("guide.md")).await?;
-    expect(guarded.starts_with("# Guide") && !guide.sample().docs().join("new.md").exists(), "the docs are as they were")?;
+    expect(
+        guarded.starts_with("# Guide") && !guide.sample().docs().join("new.md").exists(),
+        "the docs are as they were",
+    )?;
     guide.holds("project and store were written; the docs refused it with EROFS, and are untouched");
     Ok(())
 }

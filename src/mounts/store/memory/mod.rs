@@ -20,7 +20,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 const BLOCK_SIZE: u32 = 128 * 1024;
 
 /// Commits that a receiver may fall behind before it is told [`StoreChange::Lost`].
-const CHANGES_KEPT: usize = 4096;
+const CHANGES_KEPT: usize = 1024;
 
 /// What a record's bookkeeping is taken to cost, in bytes: an average, for `statfs`.
 const RECORD_COST: u64 = 192;
