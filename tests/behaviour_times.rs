@@ -63,7 +63,7 @@ each_kind! {
     fn times_past_2038_are_kept(scene) {
         let file = scene.at("future");
         put(&file, b"x");
-        for time in [(2_147_483_647, 999_999_999), (2_147_483_648, 1), (4_294_967_296, 5), (15_032_385_534, 0)] {
+        for time in [(2_147_483_647, 999_999_999), (2_147_483_648, 1), (4_294_967_296, 5), (9_223_372_035, 999_999_999)] {
             set(&file, (7, 7), time).expect("utimensat");
             assert_eq!(modified(&file), time);
         }

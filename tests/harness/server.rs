@@ -57,9 +57,11 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// All that it has written to its log so far, the text of servers before it included.
+    /// The end of its log, the text of servers before it included. `WORKFS_TEST_LOG=debug` makes it say more.
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
     /// Ends it by `signal`, as a person would, and tells how it ended; an error where it does not end.
