@@ -1,0 +1,79 @@
+//! Copying the WAL into the database, off the committing thread, before the WAL grows past a bound.
+//!
+//! A passive checkpoint waits for nobody and holds nobody up, but the WAL starts anew only if it was copied whole when
+//! a commit begins. While commits come all the time that may never be, so past a bound the rest is copied between two
+//! commits.
+
+use super::connect::{BUSY, Database, Role, close, failure};
+use super::decode::column;
+use super::writer::Committer;
+use crate::types::Result;
+use sqlx::sqlite::SqliteConnection;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{Notify, watch};
+
+/// Pages (of 4 KiB) written to the WAL after which it is copied.
+const COPY: u64 = 1000;
+
+/// Pages in the WAL past which commits wait for it to be copied whole.
+const BOUND: i64 = 6000;
+
+/// How long a restart of the WAL waits for readers, in milliseconds. Commits wait meanwhile.
+const PATIENCE: u32 = 50;
+
+/// How much was written to the WAL since it was last copied.
+#[derive(Default)]
+pub struct Pressure {
+    pages: AtomicU64,
+    wake: Notify,
+}
+
+impl Pressure {
+    /// About so many pages were written.
+    pub fn add(&self, pages: u64) {
+        if self.pages.fetch_add(pages, Ordering::Relaxed) + pages >= COPY {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// Copies the WAL as it fills, until `stop` says so or is dropped.
+pub async fn run(database: Arc<Database>, committer: Arc<Committer>, mut stop: watch::Receiver<bool>) {
+    let mut connection = None;
+    loop {
+        tokio::select! {
+            _ = stop.changed() => break,
+            () = committer.pressure.wake.notified() => {}
+        }
+        committer.pressure.pages.store(0, Ordering::Relaxed);
+        if let Err(error) = checkpoint(&database, &mut connection, &committer).await {
+            tracing::warn!(%error, "the WAL cannot be copied into the database");
+            connection = None;
+        }
+    }
+    if let Some(connection) = connection {
+        let _ = close(connection).await;
+    }
+}
+
+async fn checkpoint(
+    database: &Database,
+    connection: &mut Option<SqliteConnection>,
+    committer: &Arc<Committer>,
+) -> Result<()> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(database.connect(Role::Checkpointer).await?),
+    };
+    let query = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)");
+    let row = query.fetch_one(connection).await.map_err(|error| failure("checkpoint", error))?;
+    if column::<i64>(&row, 1)? >= BOUND {
+        let patience = format!(
+            "PRAGMA busy_timeout={PATIENCE}; PRAGMA wal_checkpoint(RESTART); PRAGMA busy_timeout={}",
+            BUSY.as_millis()
+        );
+        committer.maintain(patience).await?;
+    }
+    Ok(())
+}
