@@ -1,1 +1,37 @@
-//! (to come)
+//! The kernel's face: a workspace, mounted through FUSE.
+//!
+//! [`mount`] makes a view: one session with the kernel for each mount of the workspace, nested in one another, or one
+//! for all. A session serves one [`crate::mounts::Volume`] and thinks nothing: a request is unpacked (`adapter`),
+//! served (`dispatch`) and answered, and what others change is told to the kernel (`notify`). What keeps the nested
+//! mounts in place is `watch`, and the pinned directories of [`crate::workspace::Subtree`].
+
+mod adapter;
+mod busy;
+mod convert;
+mod core;
+mod counters;
+mod dead;
+mod dispatch;
+mod files;
+mod flags;
+mod handles;
+mod known;
+mod mountinfo;
+mod mountpoint;
+mod names;
+mod nesting;
+mod notice;
+mod notify;
+mod process;
+mod recent;
+mod session;
+mod status;
+mod view;
+mod watch;
+mod xattrs;
+
+pub use counters::Requests;
+pub use nesting::Nesting;
+pub use process::prepare_process;
+pub use status::{MountStatus, SessionStatus, ViewStatus};
+pub use view::{MountOptions, MountedView, mount};

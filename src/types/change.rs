@@ -13,7 +13,7 @@ pub struct Change {
 }
 
 /// What may be remembered no longer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Hash)]
 pub enum ChangeKind {
     /// The name `name` in the directory `parent` (it came, went, or means another file).
     Entry {

@@ -71,9 +71,9 @@ fn deletes(script: &mut Script, ns: i64, batches: &[&Batch]) {
 /// ` AND` the columns equal those of one of the rows.
 fn matching<T>(script: &mut Script, columns: &[&str], rows: &[T], bind: impl Fn(&mut Script, &T)) {
     if let [row] = rows {
-        for column in columns {
+        columns.iter().for_each(|column| {
             script.write(format_args!(" AND {column}=?"));
-        }
+        });
         bind(script, row);
         return;
     }
@@ -222,9 +222,7 @@ fn bind_small(script: &mut Script, record: &Record) {
         Record::Dentry(entry) => script.number(entry.node.0).bind(kind_text(entry.kind)).number(entry.cookie),
         Record::Xattr(value) => script.bind(&value[..]),
         Record::Orphan(orphan) => script.bind(orphan.since.0),
-        Record::Session(session) => {
-            script.bind(session.seen.0).number(session.acknowledged.0).bind(session.pid)
-        }
+        Record::Session(session) => script.bind(session.seen.0).number(session.acknowledged.0).bind(session.pid),
         Record::Counter(value) => script.number(*value),
         _ => script,
     };
@@ -251,8 +249,12 @@ fn field_statement(script: &mut Script, ns: i64, files: &[(NodeId, FieldForms)])
     let mut next = |script: &mut Script| {
         argument += 1;
         match one {
-            true => drop(script.text("?")),
-            false => drop(script.write(format_args!("v.column{argument}"))),
+            true => {
+                script.text("?");
+            }
+            false => {
+                script.write(format_args!("v.column{argument}"));
+            }
         }
     };
     for (number, (field, form)) in changed(&files[0].1).enumerate() {
@@ -274,9 +276,9 @@ fn field_statement(script: &mut Script, ns: i64, files: &[(NodeId, FieldForms)])
     }
     let width = argument + 1;
     let bind = |script: &mut Script, (node, forms): &(NodeId, FieldForms)| {
-        for number in changed(forms).flat_map(|(_, form)| form.numbers()) {
+        changed(forms).flat_map(|(_, form)| form.numbers()).for_each(|number| {
             script.bind(number);
-        }
+        });
         script.number(node.0);
     };
     if one {

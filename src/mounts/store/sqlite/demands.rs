@@ -129,9 +129,9 @@ fn demand<T>(script: &mut Script, ns: i64, term: &Term, rows: &[T], bind: impl F
     let Term { query, keys } = term;
     if let [row] = rows {
         script.write(format_args!(" AND (SELECT {query} WHERE ns={ns}"));
-        for key in *keys {
+        keys.iter().for_each(|key| {
             script.write(format_args!(" AND {key}=?"));
-        }
+        });
         script.text(") IS ?");
         bind(script, row);
         return;

@@ -7,8 +7,7 @@ use crate::types::NodeId;
 use std::collections::BTreeMap;
 
 /// All fields, in the order of [`FieldForms`].
-pub const FIELDS: [Field; 6] =
-    [Field::Size, Field::Links, Field::Entries, Field::Atime, Field::Mtime, Field::Ctime];
+pub const FIELDS: [Field; 6] = [Field::Size, Field::Links, Field::Entries, Field::Atime, Field::Mtime, Field::Ctime];
 
 /// The column that holds a field.
 pub fn column(field: Field) -> &'static str {

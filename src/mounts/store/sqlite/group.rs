@@ -45,9 +45,10 @@ impl Footprint {
     fn independent(&self, batch: &Batch) -> bool {
         let untouched = |key: &Key| !self.written.contains(key);
         let reads = batch.expect.iter().all(|(key, _)| untouched(key) && !self.block_changed(key))
-            && batch.guard.iter().all(|guard| {
-                untouched(&Key::Stats(guard.node)) && !self.changed.contains(&guard.node)
-            })
+            && batch
+                .guard
+                .iter()
+                .all(|guard| untouched(&Key::Stats(guard.node)) && !self.changed.contains(&guard.node))
             && batch.session.is_none_or(|id| untouched(&Key::Session(id)));
         reads
             && writes(batch).all(|key| untouched(key) && !self.stats_changed(key))
@@ -77,7 +78,8 @@ fn block_node(change: &BlockChange) -> NodeId {
     }
 }
 
-fn size(batch: &Batch) -> usize {
+/// Bytes that a batch writes into blocks.
+pub fn size(batch: &Batch) -> usize {
     let bytes = |change: &BlockChange| match change {
         BlockChange::Patch { bytes, .. } => bytes.len(),
         BlockChange::Discard { .. } => 0,
@@ -120,10 +122,8 @@ mod tests {
         assert!(!together(&put(key.clone()), &expects(&key)));
         assert!(!together(&put(key.clone()), &put(key.clone())));
         assert!(together(&expects(&key), &put(key)), "the demand is checked first, as it should be");
-        let guard = Batch {
-            guard: vec![Guard { node: NodeId(1), field: Field::Entries, value: 0 }],
-            ..Batch::default()
-        };
+        let guard =
+            Batch { guard: vec![Guard { node: NodeId(1), field: Field::Entries, value: 0 }], ..Batch::default() };
         assert!(!together(&touch(1), &guard));
         assert!(!together(&put(Key::Stats(NodeId(1))), &touch(1)));
         assert!(!together(&touch(1), &put(Key::Stats(NodeId(1)))));

@@ -149,7 +149,9 @@ fn get_script(ns: i64, keys: &[Key]) -> (Script, bool) {
         script.text(if number == 0 { "SELECT " } else { " UNION ALL SELECT " });
         let (columns, own) = kind.columns();
         script.text(columns);
-        script.repeat(",NULL", width - own);
+        (own..width).for_each(|_| {
+            script.text(",NULL");
+        });
         match keys.as_slice() {
             [key] => one_key(&mut script, ns, *kind, key),
             keys => many_keys(&mut script, ns, *kind, keys),

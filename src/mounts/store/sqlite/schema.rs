@@ -193,11 +193,7 @@ async fn attempt(database: &Database, namespace: &str) -> Result<Namespace> {
     made
 }
 
-async fn in_transaction(
-    connection: &mut SqliteConnection,
-    database: &Database,
-    namespace: &str,
-) -> Result<Namespace> {
+async fn in_transaction(connection: &mut SqliteConnection, database: &Database, namespace: &str) -> Result<Namespace> {
     let failed = |error| database.failure("open", error);
     connection.execute("BEGIN IMMEDIATE").await.map_err(failed)?;
     // Again, now that nobody else can change it.

@@ -29,12 +29,6 @@ impl Script {
         self
     }
 
-    /// The same text several times.
-    pub fn repeat(&mut self, text: &str, times: usize) -> &mut Script {
-        (0..times).for_each(|_| self.sql.push_str(text));
-        self
-    }
-
     /// More text, formatted.
     pub fn write(&mut self, text: fmt::Arguments<'_>) -> &mut Script {
         self.sql.write_fmt(text).expect("a string takes all text");
@@ -58,13 +52,16 @@ impl Script {
         self.text("(VALUES ");
         for number in 0..rows {
             self.text(if number == 0 { "(?" } else { ",(?" });
-            self.repeat(",?", width - 1).text(")");
+            (1..width).for_each(|_| {
+                self.text(",?");
+            });
+            self.text(")");
         }
         self.text(")");
         items.iter().for_each(|item| row(self, item));
-        for _ in 0..(rows - items.len()) * width {
+        (0..(rows - items.len()) * width).for_each(|_| {
             self.bind(None::<i64>);
-        }
+        });
         self
     }
 

@@ -1,6 +1,7 @@
 //! What a commit tells of itself, and how it stands in the table `changes`.
 
-use crate::mounts::store::engine::{Batch, BlockChange, StoreChange};
+use crate::mounts::store::announce::touched;
+use crate::mounts::store::engine::{Batch, StoreChange};
 use crate::mounts::store::record::{Counter, Key, Revision, SessionId};
 use crate::types::{Name, NodeId};
 use bytes::Bytes;
@@ -19,18 +20,7 @@ pub struct Told {
 impl Told {
     /// What `batch` will have changed.
     pub fn of(batch: &Batch, block_size: u32) -> Told {
-        let mut keys: Vec<Key> = batch.delete.clone();
-        keys.extend(batch.put.iter().map(|(key, _)| key.clone()));
-        keys.extend(batch.fields.iter().map(|change| Key::Stats(change.node)));
-        let mut data = Vec::with_capacity(batch.blocks.len());
-        for change in &batch.blocks {
-            let range = range(change, u64::from(block_size));
-            // What its blocks occupy is part of a file's statistics.
-            keys.push(Key::Stats(range.0));
-            data.push(range);
-        }
-        keys.sort_unstable();
-        keys.dedup();
+        let (keys, data) = touched(batch, block_size);
         Told { session: batch.session, keys, data }
     }
 
@@ -56,16 +46,6 @@ impl Told {
             keys: keys.into_iter().map(KeyText::key).collect::<Option<_>>()?,
             data: data.into_iter().map(|(node, start, end)| (NodeId(node), start, end)).collect(),
         })
-    }
-}
-
-fn range(change: &BlockChange, block_size: u64) -> (NodeId, u64, u64) {
-    match change {
-        BlockChange::Patch { node, index, offset, bytes } => {
-            let start = index * block_size + u64::from(*offset);
-            (*node, start, start + bytes.len() as u64)
-        }
-        BlockChange::Discard { node, start, end } => (*node, *start, *end),
     }
 }
 

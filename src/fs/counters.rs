@@ -1,0 +1,108 @@
+//! How much a session has done, for `status`.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! operations {
+    ($($variant:ident $name:literal)*) => {
+        /// What the kernel asks for.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(super) enum Operation { $($variant),* }
+
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+operations! {
+    Lookup "lookup" Forget "forget" GetAttr "getattr" SetAttr "setattr" ReadLink "readlink" MkNod "mknod" MkDir "mkdir"
+    Unlink "unlink" RmDir "rmdir" Symlink "symlink" Rename "rename" Link "link" Open "open" Read "read" Write "write"
+    Flush "flush" Release "release" Fsync "fsync" OpenDir "opendir" ReadDir "readdir" ReadDirPlus "readdirplus"
+    FsyncDir "fsyncdir" StatFs "statfs" SetXattr "setxattr" GetXattr "getxattr" ListXattr "listxattr"
+    RemoveXattr "removexattr" Create "create" Fallocate "fallocate" Lseek "lseek" CopyFileRange "copy_file_range"
+}
+
+impl Operation {
+    /// Its name, as FUSE has it.
+    pub(super) fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
+/// Counts, each on its own: together they are no snapshot.
+#[derive(Default)]
+pub(super) struct Counters {
+    requests: [AtomicU64; NAMES.len()],
+    failed: AtomicU64,
+    waited: AtomicU64,
+    timed_out: AtomicU64,
+    notified: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn asked(&self, operation: Operation) {
+        self.requests[operation as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn waited(&self) {
+        self.waited.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn timed_out(&self) {
+        self.timed_out.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn notified(&self) {
+        self.notified.fetch_add(1, Relaxed);
+    }
+
+    /// The counts now.
+    pub(super) fn read(&self) -> Requests {
+        let by_operation = self.requests.iter().zip(NAMES);
+        Requests {
+            by_operation: by_operation
+                .map(|(count, name)| (*name, count.load(Relaxed)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            failed: self.failed.load(Relaxed),
+            waited: self.waited.load(Relaxed),
+            timed_out: self.timed_out.load(Relaxed),
+            notified: self.notified.load(Relaxed),
+        }
+    }
+}
+
+/// What a session has been asked since it was mounted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Requests {
+    /// Requests of the kernel by kind; kinds that never came are left out.
+    pub by_operation: BTreeMap<&'static str, u64>,
+    /// Those answered with an error (a name that does not exist is none).
+    pub failed: u64,
+    /// Those that were not ready at once and waited on the runtime.
+    pub waited: u64,
+    /// Those given up at the deadline.
+    pub timed_out: u64,
+    /// Changes by others that the kernel was told.
+    pub notified: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_counts_under_its_own_name() {
+        let counters = Counters::default();
+        counters.asked(Operation::Lookup);
+        counters.asked(Operation::CopyFileRange);
+        counters.asked(Operation::CopyFileRange);
+        let read = counters.read();
+        assert_eq!(read.by_operation, BTreeMap::from([("lookup", 1), ("copy_file_range", 2)]));
+        assert_eq!(Operation::RemoveXattr.name(), "removexattr");
+    }
+}

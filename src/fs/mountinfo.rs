@@ -1,0 +1,96 @@
+//! The kernel's mount table, as this process sees it.
+
+use crate::types::{Error, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// A device number, as `st_dev` shows it: each FUSE session has its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(super) struct Device {
+    pub major: u32,
+    pub minor: u32,
+}
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Line {
+    pub id: u64,
+    pub device: Device,
+    pub mount_point: PathBuf,
+    pub fs_type: String,
+}
+
+/// The table, in the order in which the mounts were made: of several at one path the last is on top.
+pub(super) struct MountTable(Vec<Line>);
+
+impl MountTable {
+    /// Reads the table. This touches no mount, so it cannot hang on a dead one.
+    pub(super) fn read() -> Result<MountTable> {
+        let text = std::fs::read("/proc/self/mountinfo").map_err(|e| {
+            Error::from_io("mountinfo", e).context("the table of mounts cannot be read; is /proc mounted?")
+        })?;
+        Ok(MountTable(text.split(|b| *b == b'\n').filter_map(parse).collect()))
+    }
+
+    /// The mount that is on top at `path`.
+    pub(super) fn at(&self, path: &Path) -> Option<&Line> {
+        self.0.iter().rfind(|line| line.mount_point == path)
+    }
+
+    /// The mount of `device` at `path`, whatever is on top.
+    pub(super) fn find(&self, path: &Path, device: Device) -> Option<&Line> {
+        self.0.iter().find(|line| line.mount_point == path && line.device == device)
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    let mut fields = line.split(|b| *b == b' ');
+    let id = text(fields.next()?)?.parse().ok()?;
+    let device = text(fields.nth(1)?)?;
+    let (major, minor) = device.split_once(':')?;
+    let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
+    let fs_type = text(fields.skip_while(|field| *field != b"-").nth(1)?)?.to_owned();
+    Some(Line { id, device: Device { major: major.parse().ok()?, minor: minor.parse().ok()? }, mount_point, fs_type })
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+/// Undoes the kernel's `\ooo` for blanks and the like.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        let escaped = match rest {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => {
+                Some((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'))
+            }
+            _ => None,
+        };
+        plain.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &rest[4..] } else { tail };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_with_its_optional_fields_and_escapes() {
+        let line = parse(b"36 35 98:0 / /mnt/a\\040b\\134c rw,noatime shared:1 master:2 - fuse.workfs disk:x rw");
+        let line = line.expect("a line");
+        assert_eq!((line.id, line.device), (36, Device { major: 98, minor: 0 }));
+        assert_eq!(line.mount_point, Path::new("/mnt/a b\\c"));
+        assert_eq!(line.fs_type, "fuse.workfs");
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn the_root_of_this_machine_is_in_its_table() {
+        assert!(MountTable::read().expect("a table").at(Path::new("/")).is_some());
+    }
+}

@@ -1,3 +1,0 @@
-//! (to come)
-/// The store volume.
-pub struct StoreVolume;

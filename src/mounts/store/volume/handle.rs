@@ -1,0 +1,206 @@
+//! Open files.
+
+use super::super::record::Key;
+use super::attrs;
+use super::commit::{dentry_of, redo};
+use super::core::Core;
+use super::data;
+use super::file::File;
+use super::names::{NewFile, build_new};
+use super::nodes::LastClose;
+use super::numbers;
+use super::orphans;
+use super::privileges;
+use super::view::{attr, entry, records};
+use crate::mounts::OpenFile;
+use crate::types::{
+    Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
+    Privileges, Result, Seek, SetAttr, Timestamp,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// What a create finds may vanish before it is opened, and what it does not find may come: so often and no more.
+const TRIES: u32 = 32;
+
+struct Handle {
+    core: Arc<Core>,
+    file: Arc<File>,
+    flags: OpenFlags,
+}
+
+impl Handle {
+    async fn new(core: &Arc<Core>, node: NodeId, flags: OpenFlags) -> Handle {
+        Handle { core: core.clone(), file: core.nodes.open(node).await, flags }
+    }
+
+    fn may_read(&self, operation: &'static str) -> Result<()> {
+        match self.flags.access {
+            Access::Write => Err(Error::new(operation, Errno::EBADF).context("opened only to write")),
+            _ => Ok(()),
+        }
+    }
+
+    fn may_write(&self, operation: &'static str) -> Result<()> {
+        match self.flags.access {
+            Access::Read => Err(Error::new(operation, Errno::EBADF).context("opened only to read")),
+            _ => self.core.check_alive(),
+        }
+    }
+
+    /// Commits what was written. An error is the writer's: it was told, so what it wrote goes with its last close.
+    async fn commit(&self, durable: bool) -> Result<()> {
+        let result = data::flush(&self.core, &self.file, durable).await;
+        if result.is_err() && !self.file.is_clean() {
+            self.file.tell();
+        }
+        result
+    }
+}
+
+/// Opens a regular file. Costs no commit unless it cuts the file, or the file lost its last name.
+pub async fn open(core: &Arc<Core>, caller: &Caller, node: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
+    // Counted before anything is read: whoever removes the file's last name from now on learns that it is open.
+    let handle = Handle::new(core, node, flags).await;
+    let (inode, stats) = records(core, node).await?;
+    match inode.kind {
+        FileKind::Regular => {}
+        FileKind::Directory => return Err(Error::new("open", Errno::EISDIR)),
+        FileKind::Symlink => return Err(Error::new("open", Errno::ELOOP)),
+        _ => return Err(Error::new("open", Errno::ENXIO).context("no regular file")),
+    }
+    if stats.links == 0 && !orphans::claim(core, node).await? {
+        return Err(super::view::stale("open", node));
+    }
+    if flags.truncate && flags.access.writes() {
+        let privileges = if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop };
+        attrs::set(core, caller, node, &SetAttr::size(0), privileges).await?;
+    }
+    Ok(Arc::new(handle))
+}
+
+/// Opens the file that a name means, and makes it where there is none.
+pub async fn create(
+    core: &Arc<Core>,
+    caller: &Caller,
+    dir: NodeId,
+    name: &Name,
+    mode: Mode,
+    flags: OpenFlags,
+) -> Result<(Entry, Arc<dyn OpenFile>)> {
+    let key = Key::Dentry(dir, name.clone());
+    for _ in 0..TRIES {
+        let found = if flags.exclusive { None } else { core.get(std::slice::from_ref(&key)).await?.0.pop().flatten() };
+        let (result, retry) = match found {
+            Some(stored) => (open_known(core, caller, dentry_of(stored)?.record.node, flags).await, Errno::ESTALE),
+            None => (make_open(core, caller, dir, name, mode, flags).await, Errno::EEXIST),
+        };
+        match result {
+            Err(error) if error.errno() == retry && !flags.exclusive => core.records.drop(&key),
+            settled => return settled,
+        }
+    }
+    Err(Error::new("create", Errno::EIO).context(format!("{name} came and went {TRIES} times")))
+}
+
+async fn open_known(
+    core: &Arc<Core>,
+    caller: &Caller,
+    node: NodeId,
+    flags: OpenFlags,
+) -> Result<(Entry, Arc<dyn OpenFile>)> {
+    let file = open(core, caller, node, flags).await?;
+    let (inode, stats) = records(core, node).await?;
+    Ok((entry(core, node, &inode, &stats), file))
+}
+
+async fn make_open(
+    core: &Arc<Core>,
+    caller: &Caller,
+    dir: NodeId,
+    name: &Name,
+    mode: Mode,
+    flags: OpenFlags,
+) -> Result<(Entry, Arc<dyn OpenFile>)> {
+    let node = numbers::next(core).await?;
+    let handle = Handle::new(core, node, flags).await;
+    let new = NewFile { operation: "create", kind: FileKind::Regular, mode, rdev: 0, target: b"" };
+    let (inode, stats) =
+        redo!(core, "create", Some(caller.origin), |txn| build_new(&mut txn, caller, dir, name, node, &new));
+    Ok((entry(core, node, &inode, &stats), Arc::new(handle)))
+}
+
+#[async_trait]
+impl OpenFile for Handle {
+    async fn read_at(&self, offset: u64, len: u32) -> Result<Bytes> {
+        self.may_read("read")?;
+        data::read(&self.core, &self.file, offset, len).await
+    }
+
+    async fn write_at(&self, caller: &Caller, offset: u64, data: Bytes, privileges: Privileges) -> Result<()> {
+        self.may_write("write")?;
+        if self.flags.append {
+            data::append(&self.core, &self.file, caller, offset, &data, privileges).await?;
+        } else {
+            let end = data::end_of("write", offset, data.len() as u64)?;
+            privileges::drop_before_write(&self.core, caller, self.file.node, privileges).await?;
+            if self.file.is_full() {
+                self.commit(false).await?;
+            }
+            if self.file.write(offset, data, Timestamp::now()) {
+                self.core.enqueue(self.file.clone());
+            }
+            self.core.tell(caller.origin, &[], &[(self.file.node, offset, end)]);
+        }
+        if self.flags.sync { self.commit(true).await } else { Ok(()) }
+    }
+
+    async fn truncate(&self, caller: &Caller, size: u64, privileges: Privileges) -> Result<()> {
+        self.may_write("truncate")?;
+        attrs::set(&self.core, caller, self.file.node, &SetAttr::size(size), privileges).await?;
+        Ok(())
+    }
+
+    async fn allocate(&self, caller: &Caller, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+        self.may_write("fallocate")?;
+        data::allocate(&self.core, &self.file, caller, offset, len, mode).await
+    }
+
+    async fn seek(&self, offset: u64, whence: Seek) -> Result<u64> {
+        data::seek(&self.core, &self.file, offset, whence).await
+    }
+
+    async fn flush(&self) -> Result<()> {
+        self.commit(false).await
+    }
+
+    async fn sync(&self, _data_only: bool) -> Result<()> {
+        self.commit(true).await
+    }
+
+    async fn attr(&self) -> Result<Attr> {
+        attr(&self.core, self.file.node).await
+    }
+
+    fn backing_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let node = self.file.node;
+        let Some(LastClose { claimed }) = self.core.nodes.close(node) else { return };
+        if claimed {
+            self.file.discard();
+            self.core.freed.notify_one();
+        } else if self.file.is_given_up() {
+            tracing::error!(%node, "what was written to it is lost: it could not be committed, as its close was told");
+            self.file.discard();
+            self.core.tell(Origin::OUTSIDE, &[], &[(node, 0, u64::MAX)]);
+        }
+        self.core.nodes.tidy(node);
+    }
+}
