@@ -1,0 +1,51 @@
+//! How the volumes are, asked of themselves, with a deadline for each.
+
+use crate::report::{MountReport, SizeReport};
+use std::time::Duration;
+use workfs::types::{Result, StatFs};
+use workfs::workspace::{Mount, Workspace};
+
+/// How long a volume may take to say how it is.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// All volumes, outermost first; they are asked at once.
+pub async fn of(workspace: &Workspace) -> Vec<MountReport> {
+    // Tasks of their own, since a volume that hangs in a system call would hold up the one that waits here.
+    let asked = workspace.mounts().iter().map(|mount| tokio::spawn(ask(mount.clone()))).collect::<Vec<_>>();
+    let mut reports = Vec::with_capacity(asked.len());
+    for (mount, answer) in workspace.mounts().iter().zip(asked) {
+        let (size, health) = match tokio::time::timeout(ANSWER, answer).await {
+            Ok(Ok(Ok(size))) => (Some(size_report(&size)), "ok".to_owned()),
+            Ok(Ok(Err(error))) => (None, error.to_string()),
+            Ok(Err(error)) => (None, error.to_string()),
+            Err(_) => (None, format!("no answer within {} s", ANSWER.as_secs())),
+        };
+        reports.push(MountReport {
+            at: mount.at.to_string(),
+            kind: mount.kind.to_owned(),
+            label: mount.label.clone(),
+            read_only: mount.read_only,
+            size,
+            health,
+        });
+    }
+    reports
+}
+
+/// The root's attributes say whether its records can be read, the rest how full it is.
+async fn ask(mount: Mount) -> Result<StatFs> {
+    let root = mount.volume.root().await?.attr.node;
+    mount.volume.getattr(root).await?;
+    mount.volume.statfs(root).await
+}
+
+fn size_report(size: &StatFs) -> SizeReport {
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(size.block_size));
+    SizeReport {
+        total: bytes(size.blocks),
+        used: bytes(size.blocks.saturating_sub(size.free)),
+        available: bytes(size.available),
+        files: size.files,
+        files_free: size.files_free,
+    }
+}

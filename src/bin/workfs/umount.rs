@@ -1,0 +1,104 @@
+//! `workfs umount`.
+
+use crate::cli;
+use crate::control::{self, Reply, Request};
+use crate::failure::Failure;
+use crate::mountinfo;
+use crate::mountpoint::{self, Found};
+use crate::process;
+use crate::state::{Entry, StateDir};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the process may take to answer at all.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long writing everything out may take.
+const UNMOUNT: Duration = Duration::from_secs(150);
+/// How long the process may take to be gone afterwards.
+const END: Duration = Duration::from_secs(10);
+
+/// Unmounts, and returns when the process that served is gone.
+///
+/// # Errors
+/// Exit code 1 where it is in use (who uses it is said), where nothing is mounted, or where something was lost.
+pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
+    let mountpoint = mountpoint::resolve(&arguments.dir)?;
+    let state = StateDir::open()?;
+    match state.entry(&mountpoint) {
+        Some(entry) if entry.is_alive() => ask(&state, &entry, arguments.lazy),
+        Some(entry) => clean(&state, &entry),
+        None => without_entry(&mountpoint, arguments.lazy),
+    }
+}
+
+fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
+    let socket = state.socket(&entry.mountpoint);
+    let runtime = control::runtime()?;
+    // Writing out may take long; that nobody listens is known sooner.
+    if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER))
+        && entry.is_alive()
+    {
+        return silent(entry, lazy, &error);
+    }
+    match runtime.block_on(control::ask(&socket, Request::Unmount { lazy }, UNMOUNT)) {
+        Ok(Reply::Done) => {}
+        Ok(Reply::Failed(failure)) if lazy => return Err(failure),
+        Ok(Reply::Failed(failure)) => return Err(with_way_out(failure, entry)),
+        Ok(Reply::Status(_)) => return Err(Failure::new("the daemon answered something else than it was asked")),
+        // It may have ended by itself while it was asked.
+        Err(_) if process::wait_gone(entry.pid, entry.process_start, Duration::from_secs(1)) => {
+            return clean(state, entry);
+        }
+        Err(error) => return silent(entry, lazy, &error),
+    }
+    if process::wait_gone(entry.pid, entry.process_start, END) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("unmounted, but process {} is not gone after {} s", entry.pid, END.as_secs())))
+}
+
+fn with_way_out(failure: Failure, entry: &Entry) -> Failure {
+    let dir = entry.mountpoint.display();
+    let text = format!("{}\n  `workfs umount --lazy {dir}` detaches it now, whoever uses it", failure.text);
+    Failure { text, ..failure }
+}
+
+fn silent(entry: &Entry, lazy: bool, error: &std::io::Error) -> Result<(), Failure> {
+    let (dir, pid) = (entry.mountpoint.display(), entry.pid);
+    if !lazy {
+        return Err(Failure::new(format!(
+            "process {pid}, which serves {dir}, does not answer ({error}); `workfs umount --lazy {dir}` detaches it anyway"
+        )));
+    }
+    mountpoint::detach(&entry.mountpoint)?;
+    eprintln!("workfs: {dir} is detached; process {pid} did not answer ({error}) and may still be there");
+    Ok(())
+}
+
+/// Cleans up what a process that was killed left behind.
+fn clean(state: &StateDir, entry: &Entry) -> Result<(), Failure> {
+    let Some(_lock) = state.lock(&entry.mountpoint)? else {
+        return Err(Failure::new(format!("{} is just being mounted again", entry.mountpoint.display())));
+    };
+    while let Found::Dead = mountpoint::probe(&entry.mountpoint) {
+        mountpoint::detach(&entry.mountpoint)?;
+        eprintln!("workfs: the dead mount at {} is cleaned away", entry.mountpoint.display());
+    }
+    state.forget(&entry.mountpoint);
+    Ok(())
+}
+
+/// A mount of which nothing is noted: of another user, or of another state directory.
+fn without_entry(mountpoint: &Path, lazy: bool) -> Result<(), Failure> {
+    let shown = mountpoint.display();
+    if !mountinfo::at(mountpoint).is_some_and(|mount| mount.is_workfs()) {
+        return Err(Failure::new(format!(
+            "nothing of workfs is mounted at {shown}; `workfs status` lists what is, \
+             and a mount inside another is unmounted with it"
+        )));
+    }
+    if lazy || matches!(mountpoint::probe(mountpoint), Found::Dead) {
+        return Ok(mountpoint::detach(mountpoint)?);
+    }
+    Ok(mountpoint::unmount_plainly(mountpoint)?)
+}

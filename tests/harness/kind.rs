@@ -1,0 +1,89 @@
+//! On what a behaviour is shown, and the macros that make one test of it for each.
+
+/// What holds the files of a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A plain directory: it shows that the test itself is right.
+    Native,
+    /// A directory of the host, through workfs.
+    Disk,
+    /// A store in an SQLite file.
+    Sqlite,
+    /// A store in the memory of the server.
+    Memory,
+}
+
+impl Kind {
+    /// Whether what is written is still there after the server has gone.
+    pub fn keeps(self) -> bool {
+        self != Kind::Memory
+    }
+
+    /// Whether a whole filesystem of its own holds the files (statfs, quota and link numbers are its own).
+    pub fn is_store(self) -> bool {
+        matches!(self, Kind::Sqlite | Kind::Memory)
+    }
+}
+
+/// How the tree is put together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sessions {
+    /// A kernel mount for each mount of the workspace.
+    Nested,
+    /// One for all.
+    Single,
+}
+
+/// Makes of each function one test for each kind of place and each way of putting the tree together, so that the name of
+/// a failure says on what it failed. The function is given a [`super::Scene`].
+macro_rules! each_kind {
+    ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
+        $crate::harness::kind::on_kinds! {
+            [native Native Nested, disk_nested Disk Nested, disk_single Disk Single, sqlite_nested Sqlite Nested,
+             sqlite_single Sqlite Single, memory_nested Memory Nested, memory_single Memory Single]
+            $($(#[$meta])* fn $name($scene) $body)+
+        }
+    };
+}
+
+/// Like [`each_kind`], for what a kind that keeps its files is enough to show: native, disk and SQLite, nested.
+macro_rules! each_stored_kind {
+    ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
+        $crate::harness::kind::on_kinds! {
+            [native Native Nested, disk Disk Nested, sqlite Sqlite Nested]
+            $($(#[$meta])* fn $name($scene) $body)+
+        }
+    };
+}
+
+macro_rules! on_kinds {
+    ($kinds:tt $($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
+        $(
+            $(#[$meta])*
+            mod $name {
+                #[allow(unused_imports, reason = "a behaviour takes what it needs of its file's imports")]
+                use super::*;
+
+                fn behaviour($scene: &mut $crate::harness::Scene) $body
+
+                $crate::harness::kind::tests_on! { $kinds behaviour }
+            }
+        )+
+    };
+}
+
+macro_rules! tests_on {
+    ([$($test:ident $kind:ident $sessions:ident),+] $behaviour:ident) => {
+        $(
+            #[test]
+            fn $test() {
+                let kind = $crate::harness::Kind::$kind;
+                let mut scene = $crate::harness::Scene::new(kind, $crate::harness::Sessions::$sessions);
+                $behaviour(&mut scene);
+                scene.end();
+            }
+        )+
+    };
+}
+
+pub(crate) use {each_kind, each_stored_kind, on_kinds, tests_on};

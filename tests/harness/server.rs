@@ -1,0 +1,95 @@
+//! The process that serves a test's mounts: the real command in the foreground.
+
+use super::expect::changed_within;
+use super::{mount_table, sys};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// How long mounting may take, and ending.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    dir: PathBuf,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts `command`, which is to serve `dir` with mounts at all of `mountpoints` (a single session: at `dir`), and
+    /// returns when they answer. What it says goes to the end of the file `log`.
+    pub fn start(mut command: Command, dir: &Path, mountpoints: &[PathBuf], log: &Path) -> Result<Server, String> {
+        let output = File::options().append(true).create(true).open(log).expect("the server's log can be written");
+        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a second descriptor")).stderr(output);
+        // A test process that is killed takes its servers with it, and they their mounts.
+        sys::die_with_parent(&mut command, libc::SIGTERM);
+        // What a killed server left there is dead, and may still answer from the kernel's caches.
+        let dead: Vec<u32> = mount_table::below(dir).iter().map(|entry| entry.minor).collect();
+        let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        let mut server = Server { child, dir: dir.to_owned(), log: log.to_owned() };
+        let mut gone = None;
+        let up = changed_within(PATIENCE, || {
+            gone = server.child.try_wait().expect("the server can be waited for");
+            gone.is_some() || server.serves(mountpoints, &dead)
+        });
+        match gone {
+            None if up => Ok(server),
+            None => Err(format!("no mount after {PATIENCE:?}: {command:?}\n{}", server.said())),
+            Some(status) => Err(format!("the server ended with {status}: {command:?}\n{}", server.said())),
+        }
+    }
+
+    /// Whether all mounts are in the kernel's table, newer than the dead ones, and answer.
+    fn serves(&self, mountpoints: &[PathBuf], dead: &[u32]) -> bool {
+        let table = mount_table::below(&self.dir);
+        let alive = |dir: &PathBuf| {
+            let uppermost = table.iter().rfind(|entry| entry.at == *dir);
+            uppermost.is_some_and(|entry| entry.is_fuse() && !dead.contains(&entry.minor))
+        };
+        mountpoints.iter().all(alive) && mountpoints.iter().all(|dir| dir.metadata().is_ok())
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// All that it has written to its log so far, the text of servers before it included.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Ends it by `signal`, as a person would, and tells how it ended; an error where it does not end.
+    pub fn stop(&mut self, signal: Signal) -> Result<ExitStatus, String> {
+        let _ = kill_process(self.pid(), signal);
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> Result<ExitStatus, String> {
+        let mut status = None;
+        changed_within(PATIENCE, || {
+            status = self.child.try_wait().expect("the server can be waited for");
+            status.is_some()
+        });
+        status.ok_or_else(|| format!("the server does not end\n{}", self.said()))
+    }
+
+    /// Kills it at once, so that its mounts are dead.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) && self.stop(Signal::TERM).is_err() {
+            mount_table::abort_connections(&self.dir);
+            self.kill();
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! cargo: a crate's archive is unpacked and built, linked and run on the mount.
+
+use crate::harness::{Program, each_stored_kind, program, put};
+use std::fs::create_dir_all;
+use std::time::Duration;
+
+/// The toolchain that runs these tests, with a home of its own so that nothing of the user's is read.
+fn cargo<'a>(scene: &'a crate::harness::Scene, arguments: &[&str]) -> Program<'a> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let program = scene.program(cargo).args(arguments).env("CARGO_HOME", scene.home().join("cargo-home"));
+    program.env("CARGO_NET_OFFLINE", "true").env("CARGO_TERM_COLOR", "never").env("CARGO_ENCODED_RUSTFLAGS", "")
+        .env("CARGO_TARGET_DIR", scene.path().join("target")).env("CARGO_INCREMENTAL", "1")
+}
+
+fn write_crates(scene: &crate::harness::Scene) {
+    let manifest = |name: &str, more: &str| {
+        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\ndescription = \"small\"\nlicense = \"MIT\"\n{more}\n[workspace]\n")
+    };
+    for name in ["greet", "app"] {
+        create_dir_all(scene.at(name).join("src")).expect("mkdir");
+    }
+    put(scene.at("greet/Cargo.toml"), manifest("greet", ""));
+    let library = "//! Greets.\n/// A greeting.\npub fn greeting(name: &str) -> String { format!(\"hello, {name}\") }\n";
+    put(scene.at("greet/src/lib.rs"), format!("{library}#[test]\nfn it_greets() {{ assert_eq!(greeting(\"x\"), \"hello, x\"); }}\n"));
+    put(scene.at("app/Cargo.toml"), manifest("app", "[dependencies]\ngreet = { path = \"../greet-0.1.0\" }\n"));
+    put(scene.at("app/src/main.rs"), "fn main() { println!(\"{}\", greet::greeting(\"mount\")); }\n");
+    put(scene.at("app/build.rs"), "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }\n");
+}
+
+each_stored_kind! {
+    fn a_crate_is_packed_unpacked_and_built(scene) {
+        program::need(&["tar", "cc"]);
+        scene.takes(Duration::from_secs(240));
+        write_crates(scene);
+        let packed = ["package", "--offline", "--no-verify", "--allow-dirty", "--manifest-path", "greet/Cargo.toml"];
+        cargo(scene, &packed).text();
+        scene.bash("tar xzf target/package/greet-0.1.0.crate; rm -r greet; test -f greet-0.1.0/src/lib.rs", &[]);
+        let app = ["--offline", "--quiet", "--manifest-path", "app/Cargo.toml"];
+        cargo(scene, &[&["build"], &app[..]].concat()).text();
+        assert_eq!(scene.program(scene.at("target/debug/app")).text(), "hello, mount\n");
+        let library = ["test", "--offline", "--manifest-path", "greet-0.1.0/Cargo.toml"];
+        assert!(cargo(scene, &library).text().contains("1 passed"));
+        scene.bash("sed -i 's/hello/good day/' greet-0.1.0/src/lib.rs", &[]);
+        assert_eq!(cargo(scene, &[&["run"], &app[..]].concat()).text(), "good day, mount\n", "the change was seen");
+        scene.remount();
+        let fresh = cargo(scene, &["build", "--offline", "--manifest-path", "app/Cargo.toml"]).start().output();
+        let said = String::from_utf8_lossy(&fresh.stderr).into_owned();
+        assert!(fresh.status.success() && !said.contains("Compiling"), "times were kept, so nothing is built anew: {said}");
+    }
+}
