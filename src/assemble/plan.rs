@@ -86,8 +86,9 @@ impl Plan {
         }
         match (chosen, &self.views[..]) {
             (Some(view), _) | (None, [view]) => Ok((view.mountpoint.clone(), view.place.clone())),
-            (None, []) => Err(Place::Argument("DIR".to_owned())
-                .refuse("is missing: name the directory to mount at, or give the config a `[view.NAME]` with `mountpoint`")),
+            (None, []) => Err(Place::Argument("DIR".to_owned()).refuse(
+                "is missing: name the directory to mount at, or give the config a `[view.NAME]` with `mountpoint`",
+            )),
             (None, _) => Err(Place::Argument("--view".to_owned())
                 .refuse(format!("is missing: the config has several views ({}); name one", names.join(", ")))),
         }

@@ -45,7 +45,8 @@ pub enum Started {
 /// Its own failure; exit code 1 where it ended or took too long without telling one.
 pub fn start(log: &Path) -> Result<(PathBuf, Vec<String>), Failure> {
     let file = open_log(log).map_err(|error| Failure::new(format!("the log {}: {error}", log.display())))?;
-    let mut child = spawn(file).map_err(|error| Failure::new(format!("cannot start the background process: {error}")))?;
+    let mut child =
+        spawn(file).map_err(|error| Failure::new(format!("cannot start the background process: {error}")))?;
     match listen(&mut child) {
         Ok(Started::Ready { mountpoint, notes }) => Ok((mountpoint, notes)),
         Ok(Started::Failed(failure)) => Err(failure),

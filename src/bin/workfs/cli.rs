@@ -60,8 +60,8 @@ Examples:
 
 /// Mount a workspace at DIR, and return once it answers
 ///
-/// Without -m and -c, ./workfs.toml is read. The mount lives on in the background until `workfs umount DIR`, `umount DIR`
-/// or a signal; `workfs status` tells its log. DIR is made when only its last part is missing. A dead mount that a killed
+/// Without -m and -c, ./workfs.toml is read. The mount lives on in the background until `workfs umount DIR`, `umount -R
+/// DIR`, `fusermount3 -u DIR` or a signal; `workfs status` tells its log. DIR is made when only its last part is missing. A dead mount that a killed
 /// process left at DIR is cleaned away first.
 #[derive(Args)]
 #[command(after_help = MOUNT_HELP, verbatim_doc_comment)]

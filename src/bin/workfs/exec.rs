@@ -44,12 +44,16 @@ fn check_mounted(dir: &Path) -> Result<(), Failure> {
     };
     let mountpoint = entry.mountpoint.display();
     if !entry.is_alive() {
-        return Err(Failure::new(format!("the mount at {mountpoint} is dead; `workfs umount {mountpoint}` cleans it away")));
+        return Err(Failure::new(format!(
+            "the mount at {mountpoint} is dead; `workfs umount {mountpoint}` cleans it away"
+        )));
     }
     let socket = state.socket(&entry.mountpoint);
-    match crate::client_runtime()?.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+    match control::runtime()?.block_on(control::ask(&socket, Request::Status, ANSWER)) {
         Ok(Reply::Status(_)) => Ok(()),
         Ok(_) => Err(Failure::new(format!("process {} answered something else than it was asked", entry.pid))),
-        Err(error) => Err(Failure::new(format!("process {}, which serves {mountpoint}, does not answer: {error}", entry.pid))),
+        Err(error) => {
+            Err(Failure::new(format!("process {}, which serves {mountpoint}, does not answer: {error}", entry.pid)))
+        }
     }
 }

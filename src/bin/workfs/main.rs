@@ -23,7 +23,6 @@ use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use failure::Failure;
 use std::process::ExitCode;
-use workfs::types::Error;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -52,10 +51,4 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         }
     }
     Ok(0)
-}
-
-/// The runtime of a command that only asks a daemon something.
-fn client_runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Error::from_io("start the runtime", error).into())
 }

@@ -121,7 +121,8 @@ impl Prepared {
             }
             Found::Directory(true) => {}
             Found::Directory(false) => {
-                self.notes.push(format!("{shown} is not empty; what it holds is hidden while the workspace is mounted"));
+                self.notes
+                    .push(format!("{shown} is not empty; what it holds is hidden while the workspace is mounted"));
             }
             Found::Nothing => {
                 let made = std::fs::DirBuilder::new().mode(0o755).create(mountpoint);
@@ -206,6 +207,8 @@ mod tests {
         assert!(prepare(&new, &place).expect("there").notes.is_empty());
         assert!(prepare(folder.path(), &place).expect("there").notes[0].contains("is not empty"));
         std::fs::write(new.join("file"), "").expect("written");
-        assert!(prepare(&new.join("file"), &place).err().expect("no directory").to_string().contains("is no directory"));
+        assert!(
+            prepare(&new.join("file"), &place).err().expect("no directory").to_string().contains("is no directory")
+        );
     }
 }

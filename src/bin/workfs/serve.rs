@@ -51,15 +51,14 @@ pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -
     let prepared = mountpoint::prepare(&job.mountpoint, &job.place)?;
     job.state.forget(&job.mountpoint);
     fs::prepare_process();
-    // Modes come from the callers, whose own masks the kernel has applied.
-    rustix::process::umask(rustix::fs::Mode::empty());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| Error::from_io("start the runtime", error))?;
     let result = runtime.block_on(run(&job, prepared.notes, ready));
     job.state.forget(&job.mountpoint);
-    runtime.shutdown_timeout(Duration::from_secs(5));
+    // The process ends now. A session that was detached by force may use the runtime to the last moment.
+    std::mem::forget(runtime);
     if let (Err(_), Some(made)) = (&result, prepared.made) {
         // Made for a mount that did not come about. It stays if something lies in it.
         let _ = std::fs::remove_dir(made);
@@ -73,12 +72,15 @@ fn already_mounted(job: &Job) -> Error {
         None => "by a process that is just starting or ending".to_owned(),
     };
     let dir = job.mountpoint.display();
-    Error::new("mount", Errno::EBUSY)
-        .context(format!("{dir} is mounted already, {by}; `workfs status {dir}` tells more, `workfs umount {dir}` ends it"))
+    Error::new("mount", Errno::EBUSY).context(format!(
+        "{dir} is mounted already, {by}; `workfs status {dir}` tells more, `workfs umount {dir}` ends it"
+    ))
 }
 
 async fn run(job: &Job, notes: Vec<String>, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -> Result<()> {
     let workspace = Arc::new(assemble::open(&job.plan).await?);
+    // From now on modes come from the callers, whose own masks the kernel has applied.
+    rustix::process::umask(rustix::fs::Mode::empty());
     let ended = mount_and_wait(job, &workspace, notes, ready).await;
     info!("writing out what is pending");
     let closed = match tokio::time::timeout(CLOSE, workspace.close()).await {
@@ -126,7 +128,8 @@ async fn mount_and_wait(
     let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
     let view = Arc::new(mount(job, workspace).await?);
     let (sender, requests) = mpsc::channel(1);
-    let served = Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry: entry(job), unmount: sender });
+    let served =
+        Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry: entry(job), unmount: sender });
     let control = match announce(job, &served, notes, ready) {
         Ok(control) => control,
         Err(error) => {
@@ -183,6 +186,7 @@ fn announce(
 /// Waits until the view is unmounted: from outside, by a signal, or because somebody asked.
 async fn wait(view: &Arc<MountedView>, signals: &mut Signals, mut requests: mpsc::Receiver<Ask>) -> Option<Asker> {
     let mut count = 0;
+    let mut said = String::new();
     loop {
         let (lazy, asker) = tokio::select! {
             () = view.ended() => {
@@ -200,9 +204,11 @@ async fn wait(view: &Arc<MountedView>, signals: &mut Signals, mut requests: mpsc
         match (unmount(view, lazy).await, asker) {
             (Ok(()), asker) => return asker,
             (Err(error), Some(asker)) => asker.reply(Reply::Failed(Failure::new(error.to_string()))),
-            (Err(error), None) => {
+            (Err(error), None) if said != error.to_string() => {
                 warn!("{error}; it is unmounted as soon as it is free, and a second signal detaches it by force");
+                said = error.to_string();
             }
+            (Err(_), None) => {}
         }
     }
 }

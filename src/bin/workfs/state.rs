@@ -8,7 +8,11 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use workfs::types::{Errno, Error, Result};
+
+/// How long a lock is waited for that no living process is noted for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is noted of a mount.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -121,11 +125,25 @@ impl StateDir {
         }
     }
 
-    /// Takes the lock of `mountpoint`; `None` where a living process has it.
+    /// Takes the lock of `mountpoint`; `None` where a living process serves it. A process that is just starting, or was
+    /// killed and is not quite gone, is waited for.
     ///
     /// # Errors
     /// What `open(2)` and `flock(2)` say.
     pub fn lock(&self, mountpoint: &Path) -> Result<Option<Lock>> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(lock) = self.try_lock(mountpoint)? {
+                return Ok(Some(lock));
+            }
+            if Instant::now() > end || self.entry(mountpoint).is_some_and(|entry| entry.is_alive()) {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn try_lock(&self, mountpoint: &Path) -> Result<Option<Lock>> {
         let path = self.file(mountpoint, "lock");
         let failed = |error| Error::from_io("lock the mountpoint", error).context(path.display().to_string());
         loop {
@@ -196,7 +214,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let state = StateDir(folder.path().to_owned());
         let lock = state.lock(Path::new("/a")).expect("no error").expect("free");
-        assert!(state.lock(Path::new("/a")).expect("no error").is_none());
+        assert!(state.try_lock(Path::new("/a")).expect("no error").is_none());
         assert!(state.lock(Path::new("/b")).expect("no error").is_some());
         drop(lock);
         assert!(state.lock(Path::new("/a")).expect("no error").is_some());

@@ -37,11 +37,12 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
         let mountpoint = mountpoint::resolve(dir)?;
         entries.retain(|entry| entry.mountpoint == mountpoint);
         if entries.is_empty() {
-            let text = format!("nothing of workfs is mounted at {}; `workfs status` lists what is", mountpoint.display());
+            let text =
+                format!("nothing of workfs is mounted at {}; `workfs status` lists what is", mountpoint.display());
             return Err(Failure::new(text).exit(NOT_MOUNTED));
         }
     }
-    let told = crate::client_runtime()?.block_on(ask_all(&state, entries));
+    let told = control::runtime()?.block_on(ask_all(&state, entries));
     if arguments.json {
         let text = serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))?;
         println!("{text}");
@@ -111,7 +112,7 @@ fn live_text(report: &Report) -> String {
         since(report.started),
         report.version,
         report.mode,
-        report.why,
+        why(report),
         log_text(&report.log)
     );
     let rows = report.mounts.iter().map(|mount| row(report, mount)).collect::<Vec<_>>();
@@ -125,9 +126,22 @@ fn live_text(report: &Report) -> String {
     text
 }
 
+fn why(report: &Report) -> String {
+    match &report.sessions[..] {
+        [one] if report.mounts.len() > 1 => {
+            format!("{}; the one session was asked {} times", report.why, one.requests)
+        }
+        _ => report.why.clone(),
+    }
+}
+
 fn row(report: &Report, mount: &MountReport) -> [String; 8] {
-    let session = report.sessions.iter().find(|session| session.at == mount.at);
-    let bytes = |pick: fn(&crate::report::SizeReport) -> u64| mount.size.as_ref().map_or("?".to_owned(), |size| human(pick(size)));
+    // One session for several volumes counts for none of them.
+    let own = report.sessions.len() > 1 || report.mounts.len() == 1;
+    let session = report.sessions.iter().find(|session| own && session.at == mount.at);
+    let bytes = |pick: fn(&crate::report::SizeReport) -> u64| {
+        mount.size.as_ref().map_or("?".to_owned(), |size| human(pick(size)))
+    };
     [
         mount.at.clone(),
         mount.kind.clone(),

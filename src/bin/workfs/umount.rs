@@ -10,6 +10,8 @@ use crate::state::{Entry, StateDir};
 use std::path::Path;
 use std::time::Duration;
 
+/// How long the process may take to answer at all.
+const ANSWER: Duration = Duration::from_secs(5);
 /// How long writing everything out may take.
 const UNMOUNT: Duration = Duration::from_secs(150);
 /// How long the process may take to be gone afterwards.
@@ -31,7 +33,13 @@ pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
 
 fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
     let socket = state.socket(&entry.mountpoint);
-    let runtime = crate::client_runtime()?;
+    let runtime = control::runtime()?;
+    // Writing out may take long; that nobody listens is known sooner.
+    if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER))
+        && entry.is_alive()
+    {
+        return silent(entry, lazy, &error);
+    }
     match runtime.block_on(control::ask(&socket, Request::Unmount { lazy }, UNMOUNT)) {
         Ok(Reply::Done) => {}
         Ok(Reply::Failed(failure)) if lazy => return Err(failure),
