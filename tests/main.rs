@@ -33,4 +33,5 @@ mod kill;
 mod many_writers;
 mod nesting;
 mod programs;
+mod read_only;
 mod volume_posix;

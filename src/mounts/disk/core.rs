@@ -74,9 +74,7 @@ impl Core {
     /// `Volume::lookup`
     pub fn lookup(&self, dir: NodeId, name: &Name) -> Result<Entry> {
         let (dir, fd) = self.directory("lookup", dir)?;
-        let child = host::open_child(fd.as_fd(), name).map_err(failed("lookup"))?;
-        let (_, entry) = self.tree.enter(&dir, name, child).map_err(failed("lookup"))?;
-        Ok(entry)
+        self.tree.look_up(&dir, fd.as_fd(), name).map_err(failed("lookup"))
     }
 
     /// `Volume::getattr`

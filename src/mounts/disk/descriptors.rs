@@ -12,20 +12,20 @@ use quick_cache::sync::Cache;
 use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// How many descriptors are kept.
 const KEPT: usize = 128;
 
 /// How long one that can write is kept after its last use.
-const WRITER_IDLE: Duration = Duration::from_millis(50);
+const WRITER_IDLE: Duration = Duration::from_millis(5);
 
 /// How long one that only reads is kept.
 const READER_IDLE: Duration = Duration::from_secs(2);
 
 /// How often the sweeper looks while there are writers.
-const TICK: Duration = Duration::from_millis(25);
+const TICK: Duration = Duration::from_millis(5);
 
 /// A descriptor that bytes are read from and written to.
 pub struct Backing {
@@ -53,6 +53,16 @@ impl Backing {
     }
 }
 
+/// How the sweeper waits.
+mod sleep {
+    /// Not for long: nobody need wake it.
+    pub const SHORT: u8 = 0;
+    /// Until a reader is idle: whoever keeps a writer wakes it.
+    pub const LONG: u8 = 1;
+    /// Until there is anything: whoever keeps one wakes it.
+    pub const FOR_EVER: u8 = 2;
+}
+
 /// The descriptors kept by one volume, and the thread that closes them.
 pub struct Descriptors {
     start: Instant,
@@ -60,8 +70,8 @@ pub struct Descriptors {
     kept: Cache<u64, Arc<Backing>>,
     stop: Mutex<bool>,
     wake: Condvar,
-    /// The sweeper waits for longer than a tick.
-    asleep: AtomicBool,
+    /// What may wake the sweeper: see `sleep`.
+    sleep: AtomicU8,
     running: AtomicBool,
 }
 
@@ -73,7 +83,7 @@ impl Descriptors {
             kept: Cache::new(KEPT),
             stop: Mutex::new(false),
             wake: Condvar::new(),
-            asleep: AtomicBool::new(false),
+            sleep: AtomicU8::new(sleep::SHORT),
             running: AtomicBool::new(false),
         })
     }
@@ -101,8 +111,10 @@ impl Descriptors {
         if !self.running.swap(true, SeqCst) {
             self.start_sweeper();
         }
-        if self.asleep.load(SeqCst) {
+        let enough = if backing.writes() { sleep::LONG } else { sleep::FOR_EVER };
+        if self.sleep.load(SeqCst) >= enough {
             let _guard = self.stop.lock();
+            self.sleep.store(sleep::SHORT, SeqCst);
             self.wake.notify_one();
         }
     }
@@ -139,19 +151,18 @@ impl Descriptors {
     fn run(&self) {
         let mut stop = self.stop.lock();
         while !*stop {
-            self.asleep.store(true, SeqCst);
-            // Looked at only after `asleep` is set, so that whoever keeps a new one either is seen here or wakes us.
-            let idle = match (self.kept.is_empty(), self.kept.iter().any(|(_, backing)| backing.writes())) {
-                (true, _) => None,
-                (_, true) => Some(TICK),
-                (_, false) => Some(READER_IDLE / 2),
-            };
-            match idle {
-                None => self.wake.wait(&mut stop),
-                Some(idle) => {
-                    self.asleep.store(idle > TICK, SeqCst);
-                    self.wake.wait_for(&mut stop, idle);
-                }
+            // What is kept is looked at only after this, so that whoever keeps one either is seen here or wakes us.
+            self.sleep.store(sleep::FOR_EVER, SeqCst);
+            if self.kept.is_empty() {
+                self.wake.wait(&mut stop);
+                continue;
+            }
+            self.sleep.store(sleep::LONG, SeqCst);
+            if self.kept.iter().any(|(_, backing)| backing.writes()) {
+                self.sleep.store(sleep::SHORT, SeqCst);
+                self.wake.wait_for(&mut stop, TICK);
+            } else {
+                self.wake.wait_for(&mut stop, READER_IDLE / 2);
             }
             parking_lot::MutexGuard::unlocked(&mut stop, || self.sweep());
         }

@@ -42,16 +42,18 @@ pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> 
     rustix::fs::open(proc_path(fd), flags | OPEN, rustix::fs::Mode::empty())
 }
 
+/// What is asked about a file.
+const ALL: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
+
 /// Everything `stat` tells of the file of `fd`, and of where it is mounted.
 pub fn stat(fd: BorrowedFd<'_>) -> rustix::io::Result<Statx> {
-    const ALL: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME).union(StatxFlags::MNT_ID);
     rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, ALL)
 }
 
-/// As [`stat`], of the file that `name` is in `dir`.
+/// As [`stat`], of the file that `name` is in `dir`; a symbolic link's own.
 pub fn stat_child(dir: BorrowedFd<'_>, name: &Name) -> rustix::io::Result<Statx> {
-    const FEW: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::MNT_ID);
-    rustix::fs::statx(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, FEW)
+    let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(dir, name.as_bytes(), how, ALL)
 }
 
 /// The kind of file; a kind that Linux does not have counts as a regular file.

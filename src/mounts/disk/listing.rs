@@ -8,7 +8,6 @@ use super::streams::{Found, Stream};
 use super::sys::Handle;
 use crate::mounts::{DirEntry, Listing};
 use crate::types::{Cookie, FileKind, NodeId, Result};
-use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl Core {
@@ -39,11 +38,9 @@ impl Core {
 
     fn dir_entry(&self, dir: &Node, fd: BorrowedFd<'_>, found: Found, plus: bool) -> DirEntry {
         let cookie = Cookie(found.cookie);
-        if plus {
-            let child = host::open_child(fd, &found.name);
-            if let Ok((node, entry)) = child.and_then(|child| self.tree.enter(dir, &found.name, child)) {
-                return DirEntry { name: found.name, cookie, node: node.id, kind: node.kind(), entry: Some(entry) };
-            }
+        if plus && let Ok(entry) = self.tree.look_up(dir, fd, &found.name) {
+            let (node, kind) = (entry.attr.node, entry.attr.kind);
+            return DirEntry { name: found.name, cookie, node, kind, entry: Some(entry) };
         }
         let known = self.number_without_looking(dir, fd, &found).zip(found.kind);
         let (node, kind) = known.unwrap_or_else(|| self.number_by_looking(fd, &found));
@@ -61,8 +58,7 @@ impl Core {
             return self.tree.nodes.is_plain(key).then_some(NodeId(found.inode));
         };
         // The number may have come back for another file; the handle tells.
-        let name = CString::new(found.name.as_bytes()).ok()?;
-        let handle = Handle::at(fd, &name).ok().flatten()?;
+        let handle = Handle::at(fd, &found.name).ok().flatten()?;
         (node.identity.handle == Some(handle)).then_some(node.id)
     }
 

@@ -131,9 +131,6 @@ impl Nodes {
 
     /// Counts a lookup of a file that was found at `place`, and gives its node.
     pub fn remember(&self, identity: Identity, by_handle: bool, place: Option<Place>) -> Arc<Node> {
-        if let Some(node) = self.count_known(&identity, place.as_ref()) {
-            return node;
-        }
         let mut tables = self.tables.write();
         let known = tables.by_key.get(&identity.key).filter(|node| node.identity == identity).cloned();
         let node = known.unwrap_or_else(|| tables.insert(identity, by_handle));
@@ -144,15 +141,16 @@ impl Nodes {
         node
     }
 
-    /// The usual case: the file is known, and where it was. Only removal needs the table for itself.
-    fn count_known(&self, identity: &Identity, place: Option<&Place>) -> Option<Arc<Node>> {
+    /// Counts a lookup of a node that was found again at `place`. Gives `false` where it was forgotten or moved
+    /// meanwhile, and counts nothing.
+    pub fn count_again(&self, node: &Arc<Node>, place: Option<&Place>) -> bool {
         let tables = self.tables.read();
-        let node = tables.by_key.get(&identity.key).filter(|node| node.identity == *identity)?;
-        if node.state.lock().place.as_ref() != place {
-            return None;
+        let counts = tables.by_key.get(&node.identity.key).is_some_and(|latest| Arc::ptr_eq(latest, node))
+            && node.state.lock().place.as_ref() == place;
+        if counts {
+            node.lookups.fetch_add(1, SeqCst);
         }
-        node.lookups.fetch_add(1, SeqCst);
-        Some(Arc::clone(node))
+        counts
     }
 
     /// Notes that the node's file is at `place` now.

@@ -1,5 +1,6 @@
 //! What no safe library offers: every `unsafe` and `libc` line of the disk volume.
 
+use crate::types::{NAME_MAX, Name};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -33,8 +34,11 @@ impl Handle {
     }
 
     /// The handle of the file that `name` is in `dir`; a symbolic link's own. `None` as in [`Handle::of`].
-    pub fn at(dir: BorrowedFd<'_>, name: &CStr) -> Result<Option<Handle>, Errno> {
-        Handle::named(dir, name, 0)
+    pub fn at(dir: BorrowedFd<'_>, name: &Name) -> Result<Option<Handle>, Errno> {
+        let mut text = [0; NAME_MAX + 1];
+        text[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
+        let text = CStr::from_bytes_until_nul(&text).map_err(|_| Errno::INVAL)?;
+        Handle::named(dir, text, 0)
     }
 
     fn named(dir: BorrowedFd<'_>, name: &CStr, flags: i32) -> Result<Option<Handle>, Errno> {
@@ -138,7 +142,10 @@ mod tests {
         let Some(handle) = Handle::of(path.as_fd()).expect("asked") else { return };
         drop(path);
         std::fs::rename(dir.path().join("a"), dir.path().join("b")).expect("renamed");
-        assert_eq!(Handle::at(mount.as_fd(), c"b").expect("asked"), Some(handle.clone()));
+        assert_eq!(
+            Handle::at(mount.as_fd(), &Name::try_from("b").expect("a name")).expect("asked"),
+            Some(handle.clone())
+        );
         let found = handle.open(mount.as_fd(), OFlags::RDONLY).expect("found");
         assert_eq!(rustix::fs::fstat(&found).expect("stat").st_size, 5);
         drop(found);

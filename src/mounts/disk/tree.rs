@@ -6,8 +6,9 @@
 //! `ESTALE`.
 
 use super::host::{self, failed};
-use super::identity::{self, Seen};
-use super::nodes::{Node, Nodes};
+use super::identity::{self, Key, Seen};
+use super::nodes::{Node, Nodes, Place};
+use super::sys::Handle;
 use crate::types::{Entry, Errno, Error, FileKind, Name, NodeId, Result, Validity};
 use quick_cache::sync::Cache;
 use rustix::fs::{OFlags, ResolveFlags};
@@ -135,6 +136,27 @@ impl Tree {
         }
     }
 
+    /// Looks `name` up in `dir`, whose descriptor is `fd`, and counts that.
+    pub fn look_up(&self, dir: &Node, fd: BorrowedFd<'_>, name: &Name) -> rustix::io::Result<Entry> {
+        let stat = host::stat_child(fd, name)?;
+        if let Some(node) = self.nodes.find_key(Key::of(&stat))
+            && node.kind() == host::kind(&stat)
+            && node.identity.handle.is_some()
+            && node.identity.handle == Handle::at(fd, name)?
+            && self.nodes.count_again(&node, self.place_of(&node, dir, name).as_ref())
+        {
+            return Ok(self.entry(&node, &stat));
+        }
+        // Not known, or the two looks above saw two files: one descriptor for all.
+        let (_, entry) = self.enter(dir, name, host::open_child(fd, name)?)?;
+        Ok(entry)
+    }
+
+    /// The place to note for a node. By handle a file is found without one; a directory's is kept to tell its `..`.
+    fn place_of(&self, node: &Node, dir: &Node, name: &Name) -> Option<Place> {
+        (node.kind() == FileKind::Directory || !node.by_handle).then(|| (dir.id, name.clone()))
+    }
+
     /// Counts a lookup of the file of `fd`, which was just found as `name` in `dir`.
     pub fn enter(&self, dir: &Node, name: &Name, fd: OwnedFd) -> rustix::io::Result<(Arc<Node>, Entry)> {
         let seen = identity::see(fd.as_fd())?;
@@ -145,7 +167,6 @@ impl Tree {
     pub fn enter_seen(&self, dir: &Node, name: &Name, seen: Seen, keep: Option<OwnedFd>) -> (Arc<Node>, Entry) {
         let by_handle = self.by_handle && seen.identity.key.mount == self.root_node.identity.key.mount;
         let directory = seen.identity.kind == FileKind::Directory;
-        // By handle a file is found without its place; a directory's is kept to tell its `..`.
         let place = (directory || !by_handle).then(|| (dir.id, name.clone()));
         let node = self.nodes.remember(seen.identity, by_handle, place);
         if let Some(fd) = keep.filter(|_| (directory || !by_handle) && !self.kept.contains_key(&node.serial)) {
