@@ -21,6 +21,7 @@ mod behaviour_views;
 mod behaviour_xattr;
 mod config;
 mod conformance;
+mod demo;
 mod disk;
 mod disk_attributes;
 mod disk_callers;
