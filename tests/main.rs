@@ -19,6 +19,7 @@ mod behaviour_times;
 mod behaviour_unlinked;
 mod behaviour_views;
 mod behaviour_xattr;
+mod command;
 mod config;
 mod conformance;
 mod demo;
