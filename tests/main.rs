@@ -31,6 +31,7 @@ mod disk_listing;
 mod disk_nodes;
 mod harness;
 mod house;
+mod interleavings;
 mod kill;
 mod many_writers;
 mod nesting;
