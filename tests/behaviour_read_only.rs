@@ -1,7 +1,9 @@
 //! A read-only mount shows everything and changes nothing, on every kind of volume.
 
 use crate::harness::{Failed, Kind, MountSpec, Scene, Sessions, changed_within, put, slurp, tree};
-use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, XattrFlags, fallocate, lremovexattr, lsetxattr};
+use rustix::fs::{
+    CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, XattrFlags, fallocate, lremovexattr, lsetxattr,
+};
 use rustix::fs::{mknodat, open, renameat_with};
 use rustix::io::Errno;
 use std::fs::{File, create_dir, hard_link, read_dir, remove_dir, remove_file, rename, set_permissions};

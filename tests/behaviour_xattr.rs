@@ -17,7 +17,10 @@ fn names(path: &Path) -> BTreeSet<String> {
     let mut buffer = vec![0_u8; 64 << 10];
     let length = llistxattr(path, &mut buffer[..]).expect("listxattr");
     let names = buffer[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| String::from_utf8(name.to_vec()).expect("UTF-8")).filter(|name| name.starts_with("user.")).collect()
+    names
+        .map(|name| String::from_utf8(name.to_vec()).expect("UTF-8"))
+        .filter(|name| name.starts_with("user."))
+        .collect()
 }
 
 each_kind! {

@@ -31,8 +31,11 @@ pub fn find(program: &str) -> Option<PathBuf> {
 /// look as if it had held.
 #[track_caller]
 pub fn need(programs: &[&str]) {
-    let package = |program: &str| PACKAGES.iter().find(|(name, _)| *name == program).map_or(program.to_owned(), |p| p.1.to_owned());
-    let missing: Vec<_> = programs.iter().filter(|program| find(program).is_none()).map(|program| package(program)).collect();
+    let package = |program: &str| {
+        PACKAGES.iter().find(|(name, _)| *name == program).map_or(program.to_owned(), |p| p.1.to_owned())
+    };
+    let missing: Vec<_> =
+        programs.iter().filter(|program| find(program).is_none()).map(|program| package(program)).collect();
     assert!(missing.is_empty(), "missing here: install {} (scripts/check does so)", missing.join(" "));
 }
 

@@ -12,9 +12,8 @@ use std::path::Path;
 const FLOORS: &[&str] = &["types", "mounts", "workspace", "fs", "assemble", "bin"];
 
 /// The files that may hold unsafe code, and why no library spares them it.
-const UNSAFE_FILES: &[(&str, &str)] = &[
-    ("src/mounts/disk/sys.rs", "file handles, fsuid and groups of a thread: no safe library has them"),
-];
+const UNSAFE_FILES: &[(&str, &str)] =
+    &[("src/mounts/disk/sys.rs", "file handles, fsuid and groups of a thread: no safe library has them")];
 
 /// No file is longer, in lines.
 const LONGEST: usize = 400;
@@ -92,7 +91,10 @@ fn the_reader_of_imports_finds_what_there_is() {
     let sources = [
         file("src/lib.rs", "pub mod types; pub mod fs;"),
         file("src/types/mod.rs", "mod name; pub use name::{Name, other::Thing}; use self::name as n;"),
-        file("src/types/name.rs", "/// See [`crate::fs::X`].\npub struct Name; // crate::fs\nconst S: &str = \"crate::fs\";"),
+        file(
+            "src/types/name.rs",
+            "/// See [`crate::fs::X`].\npub struct Name; // crate::fs\nconst S: &str = \"crate::fs\";",
+        ),
         file("src/fs/mod.rs", "mod a; mod b; use crate::types::Name; fn f() { b::run() }"),
         file("src/fs/a.rs", "use super::b::{self, Run as _};\nmod tests { use super::*; use super::super::b; }"),
         file("src/fs/b.rs", "fn g() -> crate::fs::a::A { println!(\"{}\", crate::types::Name) }"),
@@ -100,8 +102,12 @@ fn the_reader_of_imports_finds_what_there_is() {
     let imports = Imports::of(&sources);
     let found: BTreeSet<String> = imports.all().iter().map(|i| format!("{} {}", i.from, i.to)).collect();
     let right = [
-        "src/types/mod.rs src/types/name.rs", "src/fs/mod.rs src/types/name.rs", "src/fs/mod.rs src/fs/b.rs",
-        "src/fs/a.rs src/fs/b.rs", "src/fs/b.rs src/fs/a.rs", "src/fs/b.rs src/types/name.rs",
+        "src/types/mod.rs src/types/name.rs",
+        "src/fs/mod.rs src/types/name.rs",
+        "src/fs/mod.rs src/fs/b.rs",
+        "src/fs/a.rs src/fs/b.rs",
+        "src/fs/b.rs src/fs/a.rs",
+        "src/fs/b.rs src/types/name.rs",
     ];
     assert_eq!(found, right.map(str::to_owned).into());
 }
@@ -194,7 +200,8 @@ fn nothing_of_a_machine_is_in_the_repository() {
     for name in names.split('\0').filter(|name| !name.is_empty() && *name != "Cargo.lock") {
         let Ok(text) = std::fs::read_to_string(package().join(name)) else { continue };
         for (index, line) in text.lines().enumerate() {
-            let starts_a_word = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "./$}\"_-~".contains(c));
+            let starts_a_word =
+                |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "./$}\"_-~".contains(c));
             if private.iter().any(|path| line.match_indices(path.as_str()).any(|(at, _)| starts_a_word(at))) {
                 faults.push(format!("{name}:{}: {}", index + 1, line.trim()));
             }
@@ -220,8 +227,19 @@ fn no_unwanted_library_comes_in() {
 }
 
 /// Licences that may stand beside ours.
-const LICENCES: &[&str] =
-    &["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense", "0BSD", "CC0-1.0", "BSL-1.0"];
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "0BSD",
+    "CC0-1.0",
+    "BSL-1.0",
+];
 
 #[test]
 fn every_library_has_a_licence_that_fits() {

@@ -53,7 +53,9 @@ pub fn tokens(text: &str) -> TokenStream {
 pub fn modules(text: &str) -> Vec<String> {
     let trees: Vec<TokenTree> = tokens(text).into_iter().collect();
     let named = trees.windows(3).filter_map(|window| match window {
-        [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end)] if word == "mod" && end.as_char() == ';' => {
+        [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end)]
+            if word == "mod" && end.as_char() == ';' =>
+        {
             Some(name.to_string())
         }
         _ => None,
