@@ -24,6 +24,9 @@ const END: Duration = Duration::from_secs(10);
 /// A log that is longer than this is put aside when its mount starts again.
 const LOG: u64 = 8 << 20;
 
+/// The first argument of a process that is started so.
+pub const MARK: &str = "--daemon";
+
 /// What a started process tells.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -72,7 +75,7 @@ fn spawn(log: File) -> io::Result<Child> {
     let mut command = Command::new(program.unwrap_or_else(|| "/proc/self/exe".into()));
     let mut arguments = std::env::args_os();
     command.arg0(arguments.next().unwrap_or_else(|| "workfs".into()));
-    command.arg("--daemon").args(arguments);
+    command.arg(MARK).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()
 }
 

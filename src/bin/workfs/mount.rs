@@ -64,11 +64,12 @@ fn prepare(arguments: &cli::Mount, foreground: bool) -> Result<Job> {
     let plan = plan(arguments)?;
     let (dir, place) = plan.mountpoint(arguments.dir.as_deref(), arguments.view.as_deref())?;
     let mountpoint = mountpoint::resolve(&dir).map_err(|error| {
-        let hint = match error.errno() {
-            Errno::ENOENT => "; the folder it lies in does not exist, make that first",
-            _ => "",
-        };
-        place.refuse(format!("cannot mount at {}: {error}{hint}", dir.display()))
+        let dir = dir.display();
+        place.refuse(match error.errno() {
+            Errno::ENOENT => format!("the folder that {dir} lies in does not exist; make that first"),
+            Errno::EINVAL => "nothing is mounted over `/`; name another directory".to_owned(),
+            _ => format!("cannot mount at {dir}: {error}"),
+        })
     })?;
     if mountpoint.to_str().is_none() {
         return Err(place.refuse("the path of a mountpoint must be UTF-8; name another directory"));

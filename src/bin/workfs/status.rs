@@ -4,6 +4,7 @@ use crate::cli;
 use crate::control::{self, Reply, Request};
 use crate::failure::{DEAD, Failure, NOT_MOUNTED};
 use crate::mountpoint;
+use crate::output;
 use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
@@ -43,14 +44,13 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
         }
     }
     let told = control::runtime()?.block_on(ask_all(&state, entries));
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))?;
-        println!("{text}");
+    output::print(if arguments.json {
+        serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))? + "\n"
     } else if told.is_empty() {
-        println!("nothing is mounted; `workfs mount --help` tells how");
+        "nothing is mounted; `workfs mount --help` tells how\n".to_owned()
     } else {
-        print!("{}", told.iter().map(text).collect::<Vec<_>>().join("\n"));
-    }
+        told.iter().map(text).collect::<Vec<_>>().join("\n")
+    })?;
     let live = told.iter().all(|told| matches!(told, Told::Live(_)));
     Ok(if live { 0 } else { DEAD })
 }

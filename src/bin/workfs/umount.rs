@@ -80,8 +80,7 @@ fn clean(state: &StateDir, entry: &Entry) -> Result<(), Failure> {
     let Some(_lock) = state.lock(&entry.mountpoint)? else {
         return Err(Failure::new(format!("{} is just being mounted again", entry.mountpoint.display())));
     };
-    while let Found::Dead = mountpoint::probe(&entry.mountpoint) {
-        mountpoint::detach(&entry.mountpoint)?;
+    if mountpoint::clear(&entry.mountpoint)? {
         eprintln!("workfs: the dead mount at {} is cleaned away", entry.mountpoint.display());
     }
     state.forget(&entry.mountpoint);
