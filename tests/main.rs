@@ -37,4 +37,5 @@ mod many_writers;
 mod nesting;
 mod programs;
 mod read_only;
+mod store_volume;
 mod volume_posix;
