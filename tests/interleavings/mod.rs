@@ -9,7 +9,9 @@ mod run;
 
 use explore::Explorer;
 use model::How::{Exchange, NoReplace, Replace};
-use model::{A, B, C, D, F, G, Model, Op, ROOT, SUB, Seen};
+pub use model::Seen;
+use model::{A, B, C, D, F, G, Model, Op, ROOT, SUB};
+pub use raw::picture;
 use run::{News, Ran, run};
 use std::collections::BTreeMap;
 use workfs::types::Errno;

@@ -5,6 +5,7 @@ mod costs;
 mod probe;
 mod replicas;
 mod sessions;
+mod storm;
 mod writing;
 
 use bytes::Bytes;
