@@ -38,4 +38,5 @@ mod many_writers;
 mod nesting;
 mod programs;
 mod read_only;
+mod store_volume;
 mod volume_posix;
