@@ -37,7 +37,11 @@ impl Scene {
         let binary = std::env::current_exe().expect("this binary has a path");
         // Not inside the mount: an actor that outlives it must not hold it.
         let program = self.program(binary).dir(self.home()).args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
-        program.env("WORKFS_TEST_ROLE", role).env("WORKFS_TEST_PATH", path).env("WORKFS_TEST_NUMBERS", numbers.join(" ")).start()
+        program
+            .env("WORKFS_TEST_ROLE", role)
+            .env("WORKFS_TEST_PATH", path)
+            .env("WORKFS_TEST_NUMBERS", numbers.join(" "))
+            .start()
     }
 }
 
