@@ -106,7 +106,8 @@ fn holds(command: Command) -> String {
 fn the_tour_holds_and_leaves_nothing_behind() {
     let stage = Stage::new();
     let said = holds(stage.demo(&[]));
-    for shown in ["$ workfs mount work", "Read-only file system", "./memories/first:1:", "Keeper: The lighthouse is on"] {
+    for shown in ["$ workfs mount work", "Read-only file system", "./memories/first:1:", "Keeper: The lighthouse is on"]
+    {
         assert!(said.contains(shown), "{shown:?} is not in {said}");
     }
     stage.is_clean();
@@ -145,7 +146,10 @@ fn what_is_kept_can_be_looked_at_and_ended_as_it_says() {
     let (_, way) = said.split_once("It stays mounted.").expect("it says so");
     let work = first_below(&stage.tmp()).join("work");
     assert!(way.contains(&format!("cd {}", work.display())), "{way}");
-    assert_eq!(fs::read_to_string(work.join("docs/tides.md")).expect("it answers").lines().next(), Some("# Tide tables"));
+    assert_eq!(
+        fs::read_to_string(work.join("docs/tides.md")).expect("it answers").lines().next(),
+        Some("# Tide tables")
+    );
     let (_, end) = way.split_once("End it:\n").expect("it says how");
     let mut shell = Command::new("sh");
     shell.args(["-ec", end]);
@@ -162,7 +166,10 @@ fn without_rg_and_git_the_tour_says_so_and_goes_on() {
     command.env("PATH", stage.programs(&["ls", "find", "cat", "grep", "mkdir"]));
     let (code, said) = run(command);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("rg is not installed, so grep searches") && said.contains("$ grep -rn lighthouse ."), "{said}");
+    assert!(
+        said.contains("rg is not installed, so grep searches") && said.contains("$ grep -rn lighthouse ."),
+        "{said}"
+    );
     assert!(said.contains("git is not installed, so this step is left out"), "{said}");
     stage.is_clean();
 }

@@ -33,7 +33,8 @@ fn a_config_is_refused_by_its_line() {
     let desk = Desk::new();
     fs::write(desk.path("workfs.toml"), "[[mount]]\nat = \"/\"\nvolum = \"x\"\n").expect("written");
     desk.run(&["mount", "work"]).fails(2, &["workfs: workfs.toml:3: unknown key `volum`; did you mean `volume`?"]);
-    fs::write(desk.path("workfs.toml"), "[[mount]]\nat = \"/\"\nvolume = \"${WORKFS_A}/${WORKFS_B}\"\n").expect("written");
+    fs::write(desk.path("workfs.toml"), "[[mount]]\nat = \"/\"\nvolume = \"${WORKFS_A}/${WORKFS_B}\"\n")
+        .expect("written");
     desk.run(&["mount", "work"]).fails(2, &["workfs.toml:3", "`WORKFS_A` is not set", "`WORKFS_B` is not set"]);
 }
 

@@ -193,7 +193,8 @@ fn a_mount_in_use_names_its_users_and_offers_a_way_out() {
 fn unmounting_from_outside_ends_the_daemon() {
     let desk = Desk::new();
     let by = |arguments: &[&str]| {
-        let output = Command::new(arguments[0]).args(&arguments[1..]).current_dir(&desk.root).output().expect("it runs");
+        let output =
+            Command::new(arguments[0]).args(&arguments[1..]).current_dir(&desk.root).output().expect("it runs");
         assert!(output.status.success(), "{arguments:?}: {:?}", said(&output));
         let none = || desk.run(&["status", "--json"]).out.trim() == "[]";
         assert!(changed_within(SOON, none), "{arguments:?}: {:?}", desk.run(&["status"]));

@@ -80,7 +80,8 @@ impl Desk {
     #[track_caller]
     fn status(&self) -> serde_json::Value {
         let said = self.run(&["status", "--json"]);
-        let all: serde_json::Value = serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+        let all: serde_json::Value =
+            serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"));
         assert_eq!(all.as_array().map(Vec::len), Some(1), "{all}");
         all[0].clone()
     }

@@ -149,15 +149,13 @@ fn unsafe_code_is_only_where_it_may_be() {
 }
 
 /// What may be called only in few files, and why there.
-const SPARING: &[(&[&str], &[(&str, &str)])] = &[
-    (
-        &["thread", "sleep"],
-        &[
-            ("src/fs/watch.rs", "the watch has a thread of its own"),
-            ("src/fs/session.rs", "it waits for a session's end, on the thread that ends it"),
-        ],
-    ),
-];
+const SPARING: &[(&[&str], &[(&str, &str)])] = &[(
+    &["thread", "sleep"],
+    &[
+        ("src/fs/watch.rs", "the watch has a thread of its own"),
+        ("src/fs/session.rs", "it waits for a session's end, on the thread that ends it"),
+    ],
+)];
 
 #[test]
 fn what_blocks_is_called_sparingly() {
