@@ -14,15 +14,24 @@ use workfs::mounts::store::engine::{Batch, Outcome, Store, StoreChange, Usage};
 use workfs::mounts::store::record::{Key, Prefix, Stored};
 use workfs::types::{NodeId, Result, Timestamp};
 
-thread_local! {
-    static STEPPING: Cell<bool> = const { Cell::new(false) };
-    static STOPPED: Cell<bool> = const { Cell::new(false) };
+/// What a client is about to ask of the store.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// Nothing changes by it.
+    Read,
+    /// A commit.
+    Commit,
 }
 
-/// Steps a client by `poll`; tells what it answered, and whether it stopped at the gate.
-pub fn step<T>(poll: impl FnOnce() -> Poll<T>) -> (Poll<T>, bool) {
+thread_local! {
+    static STEPPING: Cell<bool> = const { Cell::new(false) };
+    static STOPPED: Cell<Option<Call>> = const { Cell::new(None) };
+}
+
+/// Steps a client by `poll`; tells what it answered, and before which call it stopped.
+pub fn step<T>(poll: impl FnOnce() -> Poll<T>) -> (Poll<T>, Option<Call>) {
     STEPPING.set(true);
-    STOPPED.set(false);
+    STOPPED.set(None);
     let polled = poll();
     STEPPING.set(false);
     (polled, STOPPED.get())
@@ -33,7 +42,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    async fn stop(&self) {
+    async fn stop(&self, call: Call) {
         if !STEPPING.get() {
             return;
         }
@@ -42,7 +51,7 @@ impl Gate {
             if std::mem::replace(&mut stopped, true) {
                 return Poll::Ready(());
             }
-            STOPPED.set(true);
+            STOPPED.set(Some(call));
             Poll::Pending
         })
         .await;
@@ -56,22 +65,22 @@ impl Store for Gate {
     }
 
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Stored>>> {
-        self.stop().await;
+        self.stop(Call::Read).await;
         self.inner.get(keys).await
     }
 
     async fn scan(&self, prefix: &Prefix, after: Option<u64>, limit: usize) -> Result<Vec<(Key, Stored)>> {
-        self.stop().await;
+        self.stop(Call::Read).await;
         self.inner.scan(prefix, after, limit).await
     }
 
     async fn blocks(&self, node: NodeId, range: Range<u64>) -> Result<Vec<(u64, Bytes)>> {
-        self.stop().await;
+        self.stop(Call::Read).await;
         self.inner.blocks(node, range).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Outcome> {
-        self.stop().await;
+        self.stop(Call::Commit).await;
         self.inner.commit(batch).await
     }
 

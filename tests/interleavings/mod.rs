@@ -1,11 +1,13 @@
 //! A model checker: for pairs and triples of operations, every order of the store's calls that two or three clients make
 //! of them gives results and a tree that some order of the whole operations gives too.
 
+mod explore;
 mod gate;
 mod model;
 mod raw;
 mod run;
 
+use explore::Explorer;
 use model::How::{Exchange, NoReplace, Replace};
 use model::{A, B, C, D, F, G, Model, Op, ROOT, SUB};
 use run::{News, Result_, run};
@@ -82,30 +84,20 @@ fn serial(
     orders.into_iter().map(outcome).collect()
 }
 
-/// The next order of calls after one that was run: the last choice that has a further alternative takes it.
-fn next(choices: &[(usize, usize)]) -> Option<Vec<usize>> {
-    let last = choices.iter().rposition(|(choice, of)| choice + 1 < *of)?;
-    let mut script: Vec<usize> = choices[..last].iter().map(|(choice, _)| *choice).collect();
-    script.push(choices[last].0 + 1);
-    Some(script)
-}
-
-/// Runs every order of the calls, and tells how many there were.
+/// Runs every order of the calls, but for those that differ only in reads that follow one another; tells how many.
 async fn check(ops: &[Op], news: News) -> usize {
     let allowed = serial(ops);
-    let mut script = Vec::new();
-    let mut runs = 0;
+    let mut explorer = Explorer::default();
     loop {
-        let Result_ { outcomes, picture, choices } = run(ops, news, &script).await;
-        runs += 1;
+        let Result_ { outcomes, picture } = run(ops, news, &mut explorer).await;
         let matches = allowed.iter().any(|(_, results, tree)| *results == outcomes && *tree == picture);
         assert!(
             matches,
-            "{ops:?}\n{news:?}, calls in the order {choices:?}\ngave {outcomes:?}\n{picture:?}\nand no order of them does: {allowed:?}",
+            "{ops:?}\n{news:?}, calls of {:?}\ngave {outcomes:?}\n{picture:?}\nand no order of them does: {allowed:?}",
+            explorer.order(),
         );
-        match next(&choices) {
-            Some(further) => script = further,
-            None => return runs,
+        if !explorer.advance() {
+            return explorer.runs;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Runs operations of several clients against one store in a given order of their calls.
 
-use super::gate::{Gate, step};
+use super::explore::Explorer;
+use super::gate::{Call, Gate, step};
 use super::model::{self, How, Id, Model, Op, Seen};
 use super::raw;
 use bytes::Bytes;
@@ -32,8 +33,6 @@ pub enum News {
 pub struct Result_ {
     pub outcomes: Vec<std::result::Result<(), Errno>>,
     pub picture: BTreeMap<String, Seen>,
-    /// At each step: which of how many clients that could be stepped was.
-    pub choices: Vec<(usize, usize)>,
 }
 
 type Nodes = BTreeMap<Id, NodeId>;
@@ -140,6 +139,8 @@ fn gone(errno: Errno) -> Errno {
 struct Client<'a> {
     future: LocalBoxFuture<'a, Result<()>>,
     outcome: Option<std::result::Result<(), Errno>>,
+    /// The call it stopped before.
+    call: Call,
 }
 
 impl Client<'_> {
@@ -150,20 +151,21 @@ impl Client<'_> {
             let (polled, stopped) = step(|| self.future.as_mut().poll(&mut context));
             match polled {
                 Poll::Ready(result) => self.outcome = Some(result.map_err(|error| gone(error.errno()))),
-                Poll::Pending if stopped => {}
-                Poll::Pending => {
-                    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                    continue;
-                }
+                Poll::Pending => match stopped {
+                    Some(call) => self.call = call,
+                    None => {
+                        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                        continue;
+                    }
+                },
             }
             return;
         }
     }
 }
 
-/// Runs the operations, each by a client of its own. `script` says which client is stepped, as long as it goes; after
-/// that it is the first that can be.
-pub async fn run(ops: &[Op], news: News, script: &[usize]) -> Result_ {
+/// Runs the operations, each by a client of its own, in an order that the explorer has not seen.
+pub async fn run(ops: &[Op], news: News, explorer: &mut Explorer) -> Result_ {
     let store: Arc<dyn Store> = MemoryStore::new();
     let nodes = plant(store.clone()).await;
     let mut volumes = Vec::new();
@@ -180,9 +182,13 @@ pub async fn run(ops: &[Op], news: News, script: &[usize]) -> Result_ {
     let mut clients: Vec<Client<'_>> = ops
         .iter()
         .zip(&volumes)
-        .map(|(op, volume)| Client { future: Box::pin(perform(&**volume, &nodes, op)), outcome: None })
+        .map(|(op, volume)| Client {
+            future: Box::pin(perform(&**volume, &nodes, op)),
+            outcome: None,
+            call: Call::Read,
+        })
         .collect();
-    let choices = drive(&mut clients, news, script).await;
+    drive(&mut clients, news, explorer).await;
     let outcomes = clients.iter().map(|client| client.outcome.expect("all are done")).collect();
     drop(clients);
     breathe().await;
@@ -190,21 +196,22 @@ pub async fn run(ops: &[Op], news: News, script: &[usize]) -> Result_ {
         volume.close().await.expect("closes");
     }
     let ids = nodes.iter().map(|(id, node)| (*node, *id)).collect();
-    Result_ { outcomes, picture: raw::picture(&*store, &ids).await, choices }
+    Result_ { outcomes, picture: raw::picture(&*store, &ids).await }
 }
 
-async fn drive(clients: &mut [Client<'_>], news: News, script: &[usize]) -> Vec<(usize, usize)> {
+async fn drive(clients: &mut [Client<'_>], news: News, explorer: &mut Explorer) {
     // To the first call of each: nothing is done yet.
     for client in clients.iter_mut() {
         client.step().await;
     }
-    let mut choices = Vec::new();
+    explorer.begin();
     loop {
-        let ready: Vec<usize> = (0..clients.len()).filter(|n| clients[*n].outcome.is_none()).collect();
-        let Some(most) = ready.len().checked_sub(1) else { return choices };
-        let choice = script.get(choices.len()).copied().unwrap_or(0).min(most);
-        choices.push((choice, ready.len()));
-        clients[ready[choice]].step().await;
+        let ready = clients.iter().enumerate().filter(|(_, client)| client.outcome.is_none());
+        let ready: Vec<(usize, Call)> = ready.map(|(n, client)| (n, client.call)).collect();
+        if ready.is_empty() {
+            return;
+        }
+        clients[explorer.choose(ready)].step().await;
         if news == News::Prompt {
             breathe().await;
         }

@@ -70,7 +70,8 @@ pub fn probe(path: &Path) -> Found {
 }
 
 fn look(path: &Path) -> Found {
-    let found = std::fs::symlink_metadata(path)
+    let found = workfs::fs::ask(path)
+        .and_then(|()| std::fs::symlink_metadata(path))
         .and_then(|found| if found.is_dir() { std::fs::read_dir(path).map(Some) } else { Ok(None) });
     match found {
         Ok(Some(mut entries)) => Found::Directory(entries.next().is_none()),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use tokio::sync::{Notify, broadcast};
 
 /// Changes that a receiver may fall behind before it is told [`ChangeKind::Everything`].
-const CHANGES_KEPT: usize = 4096;
+const CHANGES_KEPT: usize = 1024;
 
 /// An open namespace.
 pub struct Core {
