@@ -2,7 +2,7 @@
 
 use super::{Desk, is_gone};
 use crate::harness::changed_within;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,7 @@ fn killed() -> Desk {
 #[test]
 fn status_tells_a_dead_mount_from_a_live_one() {
     let desk = killed();
-    let dead = || desk.run(&["status", "--json"]).code == Some(3);
-    assert!(changed_within(SOON, dead), "{:?}", desk.run(&["status"]));
+    assert_eq!(desk.run(&["status", "--json"]).code, Some(3));
     let status = desk.status();
     assert_eq!(status["state"], "dead");
     assert!(status["way_out"].as_str().is_some_and(|way| way.contains("workfs umount")), "{status}");
@@ -75,6 +74,7 @@ fn a_daemon_that_does_not_answer_holds_nobody_up() {
     desk.mount(&[]);
     let pid = desk.pid();
     desk.signal(Signal::STOP);
+    assert!(changed_within(SOON, || is_stopped(pid)), "it stops");
     let start = Instant::now();
     let status = desk.run(&["status"]);
     assert!(status.code == Some(3) && status.out.contains("NOT ANSWERING"), "{status:?}");
@@ -87,4 +87,13 @@ fn a_daemon_that_does_not_answer_holds_nobody_up() {
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     rustix::process::kill_process(pid, Signal::CONT).expect("it is there");
     assert!(changed_within(SOON, || is_gone(pid)), "awake again, it finds that it is unmounted, and ends");
+}
+
+/// Whether each of its threads has stopped.
+fn is_stopped(pid: Pid) -> bool {
+    let mut threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).expect("it is there");
+    threads.all(|thread| {
+        let stat = fs::read_to_string(thread.expect("a thread").path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }

@@ -221,3 +221,68 @@ fn a_daemon_keeps_no_folder_and_no_terminal() {
     let session = rustix::process::getsid(Pid::from_raw(pid.get())).expect("it runs");
     assert_eq!(session.as_raw_nonzero(), pid, "it leads a session of its own");
 }
+
+#[test]
+fn of_several_mounts_at_once_one_wins() {
+    let desk = Desk::new();
+    let start = |_| {
+        let mut command = desk.command(&["mount", "work", "-m", "/=memory:"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    let children = (0..4).map(start).collect::<Vec<_>>();
+    let ended = children.into_iter().map(|child| said(&child.wait_with_output().expect("it ends"))).collect::<Vec<_>>();
+    let (won, lost): (Vec<_>, Vec<_>) = ended.iter().partition(|said| said.code == Some(0));
+    assert_eq!(won.len(), 1, "{ended:?}");
+    lost.iter().for_each(|said| said.fails(1, &["EBUSY", "mounted already"]));
+    assert_eq!(mount_table::below(&desk.root).len(), 1);
+    desk.does(&["umount", "work"]);
+    assert!(!desk.is_mounted());
+}
+
+#[test]
+fn a_mount_that_nobody_waits_for_any_more_is_taken_back() {
+    let desk = Desk::new();
+    let mut command = desk.command(&["--daemon", "mount", "work", "-m", "/=./project", "-m", "mem=memory:"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    // Whoever started it was killed before it could answer.
+    drop(child.stdout.take());
+    let ended = said(&child.wait_with_output().expect("it ends"));
+    ended.fails(1, &["whoever asked for the mount is gone"]);
+    assert!(!desk.is_mounted() && !desk.path("work").exists());
+    assert_eq!(desk.does(&["status", "--json"]).out.trim(), "[]");
+}
+
+#[test]
+fn mountpoints_may_have_odd_names_and_be_links() {
+    let desk = Desk::new();
+    let long = "l".repeat(200);
+    for name in ["a b", "-dash", "tab\there", "\u{fc}ml\u{e4}ut", "back\\slash", "#", "a,b", long.as_str()] {
+        desk.does(&["mount", "-m", "/=memory:", "--", name]);
+        fs::write(desk.path(name).join("file"), "x").expect("it answers");
+        assert_eq!(desk.status()["mountpoint"].as_str(), desk.path(name).to_str());
+        desk.does(&["umount", "--", name]);
+        assert!(!desk.is_mounted(), "{name}");
+    }
+    fs::create_dir(desk.path("real")).expect("made");
+    std::os::unix::fs::symlink("real", desk.path("link")).expect("made");
+    desk.does(&["mount", "link", "-m", "/=memory:"]);
+    assert_eq!(desk.status()["mountpoint"].as_str(), desk.path("real").to_str());
+    desk.run(&["mount", "real", "-m", "/=memory:"]).fails(1, &["mounted already"]);
+    desk.does(&["umount", "link"]);
+    assert!(!desk.is_mounted());
+}
+
+#[test]
+fn the_notes_may_lie_deep() {
+    let desk = Desk::new();
+    // A socket's address has at most 107 bytes.
+    let state = desk.path(&format!("{0}/{0}", "d".repeat(100)));
+    let with = |arguments: &[&str]| {
+        let output = desk.command(arguments).env("WORKFS_STATE_DIR", &state).output().expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {:?}", said(&output));
+    };
+    with(&["mount", "work", "-m", "/=memory:"]);
+    with(&["status", "work"]);
+    with(&["umount", "work"]);
+    assert!(!desk.is_mounted());
+}

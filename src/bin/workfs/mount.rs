@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use workfs::assemble::{self, Place, Plan};
 use workfs::fs::{MountOptions, Nesting};
-use workfs::types::{Errno, Result};
+use workfs::types::{Errno, Error, Result};
 
 /// The config that is read where no other and no mount is named.
 const CONFIG: &str = "workfs.toml";
@@ -113,8 +113,10 @@ fn plan(arguments: &cli::Mount) -> Result<Plan> {
         }
         None => Plan::default(),
     };
+    // The daemon leaves this folder, so no path may depend on it.
+    let here = std::env::current_dir().map_err(|error| Error::from_io("current directory", error))?;
     for argument in &arguments.mounts {
-        plan.add(assemble::read_argument(argument, Path::new(""))?)?;
+        plan.add(assemble::read_argument(argument, &here)?)?;
     }
     Ok(plan)
 }

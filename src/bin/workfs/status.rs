@@ -8,6 +8,7 @@ use crate::output;
 use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -67,10 +68,21 @@ async fn ask(state: &StateDir, entry: Entry) -> Told {
     let error = match control::ask(&state.socket(&entry.mountpoint), Request::Status, ANSWER).await {
         Ok(Reply::Status(report)) => return Told::Live(report),
         Ok(_) => "it answered something else than it was asked".to_owned(),
-        Err(_) if !entry.is_alive() => return dead(entry),
+        Err(error) if error.kind() != ErrorKind::TimedOut && is_dying(&entry).await => return dead(entry),
         Err(error) => error.to_string(),
     };
     Told::Silent { mountpoint: entry.mountpoint, pid: entry.pid, log: entry.log, started: entry.started, error }
+}
+
+/// Whether a process that listens no more is gone within a moment: one that was killed closes its socket at once.
+async fn is_dying(entry: &Entry) -> bool {
+    for _ in 0..200 {
+        if !entry.is_alive() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
 }
 
 fn dead(entry: Entry) -> Told {
