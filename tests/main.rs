@@ -27,6 +27,7 @@ mod differential;
 mod disk;
 mod disk_attributes;
 mod disk_callers;
+mod disk_conforms;
 mod disk_contained;
 mod disk_listing;
 mod disk_nodes;
