@@ -23,6 +23,7 @@ mod command;
 mod config;
 mod conformance;
 mod demo;
+mod differential;
 mod disk;
 mod disk_attributes;
 mod disk_callers;

@@ -61,7 +61,7 @@ pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -
     let result = runtime.block_on(run(&job, prepared.notes, ready));
     job.state.forget(&job.mountpoint);
     // The process ends now. A session that was detached by force may use the runtime to the last moment.
-    let _runtime = std::mem::ManuallyDrop::new(runtime);
+    std::mem::forget(runtime);
     if let (Err(_), Some(made)) = (&result, prepared.made) {
         // Made for a mount that did not come about. It stays if something lies in it.
         let _ = std::fs::remove_dir(made);
@@ -143,7 +143,7 @@ async fn mount_and_wait(
 ) -> Result<Option<Asker>> {
     // Before the mount: a signal that comes while it is made must not leave a dead one behind.
     let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
-    // No folder is kept busy.
+    // No folder is kept busy; every path is absolute by now.
     #[expect(clippy::disallowed_methods, reason = "it is done once, when every path is absolute")]
     std::env::set_current_dir("/").map_err(|error| Error::from_io("leave the folder", error))?;
     let view = Arc::new(mount(job, workspace).await?);
