@@ -220,19 +220,7 @@ fn write_field(stats: &mut Stats, field: Field, value: i64) {
 }
 
 fn well_formed(batch: &Batch) -> Result<()> {
-    let kinds = batch.put.iter().all(|(key, record)| {
-        matches!(
-            (key, record),
-            (Key::Inode(_), Record::Inode(_))
-                | (Key::Stats(_), Record::Stats(_))
-                | (Key::Dentry(..), Record::Dentry(_))
-                | (Key::Xattr(..), Record::Xattr(_))
-                | (Key::Orphan(_), Record::Orphan(_))
-                | (Key::Claim(..), Record::Claim)
-                | (Key::Session(_), Record::Session(_))
-                | (Key::Counter(_), Record::Counter(_))
-        )
-    });
+    let kinds = batch.put.iter().all(|(key, record)| record.belongs_to(key));
     let inside = batch.blocks.iter().all(|change| match change {
         BlockChange::Patch { offset, bytes, .. } => *offset as usize + bytes.len() <= BLOCK_SIZE as usize,
         BlockChange::Discard { .. } => true,
