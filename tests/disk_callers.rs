@@ -128,6 +128,12 @@ fn a_file_that_was_there_is_opened_by_create_only_for_those_who_may() {
     assert_eq!(open("roots", Access::Read).expect_err("refused").errno(), Errno::EACCES);
     open("teams", Access::Read).expect("the group may read");
     assert_eq!(open("teams", Access::Write).expect_err("refused").errno(), Errno::EACCES);
+    let unknown = Caller { tid: 0, ..caller };
+    for text in ["roots", "teams"] {
+        let flags = OpenFlags::access(Access::Read);
+        let refused = now(volume.create(&unknown, disk.root, &name(text), Mode::new(0o600), flags));
+        assert_eq!(refusal(refused), Errno::EACCES, "whose groups are not known has none");
+    }
     assert_eq!(fs::read(disk.path("roots")).expect("read"), b"secret");
 }
 

@@ -1,6 +1,6 @@
 //! The config file: TOML, with every fault told by its line.
 
-use super::place::Place;
+use super::place::{CONFIGURATION, Place};
 use super::plan::{LogSettings, Plan, PlannedMount, View};
 use super::spec::tree_path;
 use super::suggest::known_are;
@@ -67,7 +67,7 @@ fn unreadable(path: &Path, error: std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return Place::File(path.to_owned()).refuse("is not UTF-8, so it is no TOML");
     }
-    Error::from_io("read the config file", error).context(format!("{}; `workfs init {0}` writes one", path.display()))
+    Error::from_io(CONFIGURATION, error).context(format!("{}; `workfs init {0}` writes one", path.display()))
 }
 
 fn parse(text: &str, path: &Path, base: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Plan> {
@@ -126,7 +126,7 @@ impl Reader<'_> {
             VarFault::Malformed(text) => format!("{place}: {text}"),
         });
         let text = told.collect::<Vec<_>>().join("\n  ");
-        Err(Error::new(super::place::CONFIGURATION, Errno::EINVAL).context(text))
+        Err(Error::new(CONFIGURATION, Errno::EINVAL).context(text))
     }
 
     fn plan(&self, document: &Document) -> Result<Plan> {

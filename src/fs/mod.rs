@@ -32,6 +32,7 @@ mod watch;
 mod xattrs;
 
 pub use counters::Requests;
+pub use dead::ask;
 pub use nesting::Nesting;
 pub use process::prepare_process;
 pub use status::{MountStatus, SessionStatus, ViewStatus};

@@ -14,7 +14,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("node", "nodejs"),
     ("python3", "python3 python3-venv"),
-    ("vim", "vim-tiny"),
     ("getfattr", "attr"),
     ("setfattr", "attr"),
     ("fusermount3", "fuse3"),
@@ -25,6 +24,13 @@ const PACKAGES: &[(&str, &str)] = &[
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// The first of these programs that there is; fails the test where there is none.
+#[track_caller]
+pub fn need_one_of<'a>(programs: &[&'a str]) -> &'a str {
+    let found = programs.iter().find(|program| find(program).is_some());
+    found.unwrap_or_else(|| panic!("missing here: install one of {} (scripts/check does so)", programs.join(", ")))
 }
 
 /// Fails the test where one of these programs is missing, and says what to install: a test that passed over it would

@@ -75,6 +75,19 @@ pub fn lines_with(text: &str, word: &str) -> Vec<usize> {
     lines
 }
 
+/// The lines in which these words stand one after another, joined by `::`.
+pub fn lines_with_path(text: &str, words: &[&str]) -> Vec<usize> {
+    let mut lines = Vec::new();
+    walk(tokens(text), &mut |trees| {
+        lines.extend(trees.windows(words.len() * 3 - 2).filter_map(|window| {
+            let ends = window.iter().step_by(3).zip(words);
+            let same = ends.clone().all(|(tree, word)| matches!(tree, TokenTree::Ident(ident) if ident == word));
+            same.then(|| window[0].span().start().line)
+        }));
+    });
+    lines
+}
+
 /// The lines in which a macro of this name is called.
 pub fn lines_with_macro(text: &str, name: &str) -> Vec<usize> {
     let mut lines = Vec::new();
@@ -106,4 +119,5 @@ fn only_code_is_read() {
     assert_eq!(lines_with(text, "unsafe"), [7]);
     assert_eq!(lines_with_macro(text, "todo"), [8]);
     assert_eq!(modules(text), ["a", "b"]);
+    assert_eq!(lines_with_path("fn f() {\n std::thread::sleep(x) }", &["thread", "sleep"]), [2]);
 }

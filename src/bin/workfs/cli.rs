@@ -27,10 +27,6 @@ pub struct Cli {
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
 
-    /// Set by `mount` for the process that it leaves behind
-    #[arg(long, hide = true)]
-    pub daemon: bool,
-
     #[command(subcommand)]
     pub command: Command,
 }
@@ -60,8 +56,8 @@ Examples:
 
 /// Mount a workspace at DIR, and return once it answers
 ///
-/// Without -m and -c, ./workfs.toml is read. The mount lives on in the background until `workfs umount DIR`, `umount DIR`
-/// or a signal; `workfs status` tells its log. DIR is made when only its last part is missing. A dead mount that a killed
+/// Without -m and -c, ./workfs.toml is read. The mount lives on in the background until `workfs umount DIR`, `umount -R
+/// DIR`, `fusermount3 -u DIR` or a signal; `workfs status` tells its log. DIR is made when only its last part is missing. A dead mount that a killed
 /// process left at DIR is cleaned away first.
 #[derive(Args)]
 #[command(after_help = MOUNT_HELP, verbatim_doc_comment)]

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use workfs::types::Error;
 
 /// The longest line that either side takes.
 const LINE: u64 = 1 << 20;
@@ -89,6 +91,15 @@ async fn converse(mut stream: UnixStream, answer: &impl Answer) -> io::Result<()
         Err(error) => Reply::Failed(Failure::new(format!("not understood: {error}"))),
     };
     timeout(TRANSFER, write_line(&mut stream, &reply)).await?
+}
+
+/// The runtime of a command that only asks.
+///
+/// # Errors
+/// What `epoll_create(2)` says.
+pub fn runtime() -> Result<Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| Error::from_io("start the runtime", error).into())
 }
 
 /// Asks the process behind `socket`, and waits at most `deadline` for its answer.

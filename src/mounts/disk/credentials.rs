@@ -37,26 +37,38 @@ impl Daemon {
         }
     }
 
-    /// Makes this thread act as `caller` in the directory `dir`, until the guard is dropped. An ordinary user's daemon
-    /// stays who it is.
+    /// Makes this thread act as `caller`, who makes something with `mode` in `dir`, until the guard is dropped. The
+    /// kernel has checked that the caller may. An ordinary user's daemon stays who it is.
     ///
     /// Errors: `EPERM` where the caller's numbers mean nothing here.
-    pub fn act_as(&self, caller: &Caller, dir: BorrowedFd<'_>, mode: Mode) -> Result<Acting<'_>> {
+    pub fn make_as(&self, caller: &Caller, dir: BorrowedFd<'_>, mode: Mode) -> Result<Acting<'_>> {
         let mut acting = Acting::new(self, mode);
-        if !self.root || (caller.uid == 0 && caller.gid == self.gid) {
+        if self.is(caller) {
             return Ok(acting);
         }
-        let know_groups = caller.uid != 0 && acting.take_groups(caller, dir, mode)?;
-        acting.gid = true;
-        acting.uid = caller.uid != 0;
-        if !sys::set_fs_gid(caller.gid) || (acting.uid && !sys::set_fs_uid(caller.uid)) {
-            return Err(Error::new("setfsuid", Errno::EPERM)
-                .context(format!("user {} or group {} does not exist here", caller.uid, caller.gid)));
-        }
-        if acting.uid && !know_groups {
+        // The caller's own directory lets it in as the owner; its groups matter elsewhere, and for set-group-id.
+        let owns = || host::stat(dir).is_ok_and(|stat| stat.stx_uid == caller.uid);
+        let groups_matter = caller.uid != 0 && (mode.bits() & 0o2000 != 0 || !owns());
+        let groups = if groups_matter { groups_of(caller.tid) } else { None };
+        acting.switch(caller, groups.as_deref())?;
+        if groups_matter && groups.is_none() {
             keep_override();
         }
         Ok(acting)
+    }
+
+    /// As [`Daemon::make_as`], to have the host check what the kernel could not: with all of the caller's groups, and
+    /// with none where they cannot be known.
+    pub fn check_as(&self, caller: &Caller) -> Result<Acting<'_>> {
+        let mut acting = Acting::new(self, Mode::new(0));
+        if !self.is(caller) {
+            acting.switch(caller, Some(&groups_of(caller.tid).unwrap_or_default()))?;
+        }
+        Ok(acting)
+    }
+
+    fn is(&self, caller: &Caller) -> bool {
+        !self.root || (caller.uid == 0 && caller.gid == self.gid)
     }
 }
 
@@ -80,17 +92,19 @@ impl<'a> Acting<'a> {
         Acting { daemon, uid: false, gid: false, groups: false, umask, mode, on_this_thread: PhantomData }
     }
 
-    /// Takes over the caller's supplementary groups, where they can matter: its own directory lets it in as the owner.
-    /// Returns whether what it may do is known then.
-    fn take_groups(&mut self, caller: &Caller, dir: BorrowedFd<'_>, mode: Mode) -> Result<bool> {
-        let owned = || host::stat(dir).is_ok_and(|stat| stat.stx_uid == caller.uid);
-        if mode.bits() & 0o2000 == 0 && owned() {
-            return Ok(true);
+    /// Each step is noted before it is taken, so that the guard undoes it in any case.
+    fn switch(&mut self, caller: &Caller, groups: Option<&[Gid]>) -> Result<()> {
+        if let Some(groups) = groups {
+            self.groups = true;
+            rustix::thread::set_thread_groups(groups).map_err(host::failed("setgroups"))?;
         }
-        let Some(groups) = groups_of(caller.tid) else { return Ok(false) };
-        rustix::thread::set_thread_groups(&groups).map_err(host::failed("setgroups"))?;
-        self.groups = true;
-        Ok(true)
+        self.gid = true;
+        self.uid = caller.uid != 0;
+        if !sys::set_fs_gid(caller.gid) || (self.uid && !sys::set_fs_uid(caller.uid)) {
+            return Err(Error::new("setfsuid", Errno::EPERM)
+                .context(format!("user {} or group {} does not exist here", caller.uid, caller.gid)));
+        }
+        Ok(())
     }
 
     /// Where this thread could not have a umask of its own (a sandbox forbade it), gives the file just made the bits
@@ -108,6 +122,7 @@ impl<'a> Acting<'a> {
 }
 
 impl Drop for Acting<'_> {
+    #[expect(clippy::disallowed_methods, reason = "to act as the wrong user is worse than to leave a dead mount")]
     fn drop(&mut self) {
         // Going back to user 0 also gives back the capabilities that leaving it took away (capabilities(7)).
         let restored = (!self.uid || sys::set_fs_uid(0))

@@ -44,7 +44,7 @@ impl Core {
 
     /// Makes a new regular file; `None` where the name exists.
     fn create_new(&self, caller: &Caller, dir: &PathFd<'_>, name: &Name, mode: Mode) -> Result<Option<OwnedFd>> {
-        let acting = self.daemon.act_as(caller, dir.as_fd(), mode)?;
+        let acting = self.daemon.make_as(caller, dir.as_fd(), mode)?;
         // For both, whatever was asked: a new file's opener is not bound by its mode.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | host::OPEN;
         match rustix::fs::openat(dir, name.as_bytes(), flags, host::raw_mode(mode)) {
@@ -69,8 +69,7 @@ impl Core {
             Err(errno) => return Err(failed("create")(errno)),
         };
         expect_regular("create", host::kind(&host::stat(path.as_fd()).map_err(failed("create"))?))?;
-        // With set-group-id asked for, all of the caller's groups are taken over.
-        let _acting = self.daemon.act_as(caller, path.as_fd(), Mode::new(0o2000))?;
+        let _acting = self.daemon.check_as(caller)?;
         let how = raw_access(flags.access) | if flags.truncate { OFlags::TRUNC } else { OFlags::empty() };
         let fd = host::reopen(path.as_fd(), how).map_err(failed("create"))?;
         Ok(Some(Backing::new(fd, flags.access)))
@@ -155,7 +154,7 @@ impl Core {
         make: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()>,
     ) -> Result<Entry> {
         let (dir, fd) = self.directory(operation, id)?;
-        let acting = self.daemon.act_as(caller, fd.as_fd(), mode)?;
+        let acting = self.daemon.make_as(caller, fd.as_fd(), mode)?;
         make(fd.as_fd()).map_err(failed(operation))?;
         let made = host::open_child(fd.as_fd(), name).map_err(failed(operation))?;
         acting.mend_mode(made.as_fd()).map_err(failed(operation))?;

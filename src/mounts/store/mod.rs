@@ -2,6 +2,7 @@
 //!
 //! [`engine`] is the contract of an engine and [`record`] the shapes it keeps; the rest of this room is the volume.
 
+mod announce;
 pub mod engine;
 pub mod memory;
 pub mod record;

@@ -2,7 +2,6 @@
 
 use super::sample::Sample;
 use crate::state::StateDir;
-use std::ffi::OsStr;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -78,7 +77,7 @@ impl Guide {
 
     /// Runs a program in the mount, shows its command line and what it printed, and returns that. It must succeed.
     pub async fn run(&self, program: &str, arguments: &[&str]) -> Step<String> {
-        let shown = format!("{program} {}", arguments.join(" "));
+        let shown = typed(program, arguments);
         say(&format!("   $ {shown}"));
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.sample.mountpoint()).kill_on_drop(true).stdin(Stdio::null());
@@ -95,14 +94,13 @@ impl Guide {
     pub async fn has(&self, program: &str) -> bool {
         let mut command = Command::new(program);
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().await.is_ok_and(|status| status.success())
+        self.wait(program, command.kill_on_drop(true).status()).await.is_ok_and(|status| status.success())
     }
 
     /// Runs this very command, as a user would. It is not interrupted halfway, since a mount in the making could not
     /// be cleaned up.
-    pub async fn workfs(&self, arguments: &[&OsStr]) -> Step<String> {
-        let words = arguments.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>();
-        let shown = format!("workfs {}", words.join(" "));
+    pub async fn workfs(&self, arguments: &[&str]) -> Step<String> {
+        let shown = typed("workfs", arguments);
         say(&format!("   $ {}", shown.replace(" -m ", " \\\n       -m ")));
         let output = self.own_command(arguments).output();
         let output = tokio::time::timeout(STEP, output).await;
@@ -110,7 +108,7 @@ impl Guide {
         told(&shown, &output.map_err(|error| format!("{shown}: {error}"))?)
     }
 
-    fn own_command(&self, arguments: &[&OsStr]) -> Command {
+    fn own_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         // A group of its own: Ctrl-C at the terminal is meant for the demo, which then unmounts in order.
         command.args(arguments).current_dir(self.sample.root()).stdin(Stdio::null()).process_group(0);
@@ -145,9 +143,8 @@ impl Guide {
             if crate::mountinfo::at(&mountpoint).is_none() {
                 break;
             }
-            let mut arguments = vec![OsStr::new("umount"), mountpoint.as_os_str()];
-            arguments.extend(lazy.then_some(OsStr::new("--lazy")));
-            let ended = tokio::time::timeout(STEP, self.own_command(&arguments).output()).await;
+            let arguments: &[&str] = if lazy { &["umount", "--lazy", "work"] } else { &["umount", "work"] };
+            let ended = tokio::time::timeout(STEP, self.own_command(arguments).output()).await;
             tracing::debug!("clean up: {ended:?}");
         }
         let left = |error: &dyn std::fmt::Display| {
@@ -164,6 +161,15 @@ impl Guide {
         }
         self.sample.remove().map_err(|error| left(&error))
     }
+}
+
+/// A command line as one would type it.
+fn typed(program: &str, arguments: &[&str]) -> String {
+    let special = |word: &&str| word.contains([' ', '?', '*', '$', '%', '&']);
+    arguments.iter().fold(program.to_owned(), |line, word| match special(word) {
+        true => format!("{line} '{word}'"),
+        false => format!("{line} {word}"),
+    })
 }
 
 /// Shows what a program printed; refuses where it failed.

@@ -2,7 +2,6 @@
 
 use super::guide::{Guide, Step, say};
 use super::sample::WORD;
-use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use workfs::types::Errno;
 
@@ -34,35 +33,22 @@ fn three_volumes(guide: &mut Guide) {
     say("   docs      a folder that nobody may change through the mount");
 }
 
-fn mount_arguments(guide: &Guide) -> Vec<OsString> {
-    let sample = guide.sample();
-    let spec = |at: &str, path: &Path, end: &str| {
-        let mut spec = OsString::from(at);
-        spec.push(path);
-        spec.push(end);
-        spec
-    };
-    vec![
-        "mount".into(),
-        sample.mountpoint().into(),
-        "-m".into(),
-        spec("/=", &sample.project(), ""),
-        "-m".into(),
-        spec("memories=sqlite:", &sample.store(), "?namespace=agents/demo"),
-        "-m".into(),
-        spec("docs=", &sample.docs(), ":ro"),
-    ]
-}
-
-async fn own(guide: &Guide, arguments: &[OsString]) -> Step<String> {
-    guide.workfs(&arguments.iter().map(OsString::as_os_str).collect::<Vec<_>>()).await
-}
+/// The commands run in the sample's folder.
+const MOUNT: [&str; 8] = [
+    "mount",
+    "work",
+    "-m",
+    "/=./project",
+    "-m",
+    "memories=sqlite:./desk.db?namespace=agents/demo",
+    "-m",
+    "docs=./docs:ro",
+];
 
 async fn mount(guide: &mut Guide) -> Step<()> {
     guide.step("Mounted as one tree; the command returns once it answers");
-    own(guide, &mount_arguments(guide)).await?;
-    let mountpoint = guide.sample().mountpoint();
-    let status = guide.workfs(&[OsStr::new("status"), mountpoint.as_os_str()]).await?;
+    guide.workfs(&MOUNT).await?;
+    let status = guide.workfs(&["status", "work"]).await?;
     expect(
         ["memories", "docs", "sqlite", "ro"].iter().all(|word| status.contains(word)),
         "status tells three volumes",
@@ -174,7 +160,7 @@ async fn note(guide: &mut Guide) -> Step<()> {
 async fn unmount(guide: &mut Guide) -> Step<()> {
     guide.step("Unmounted: everything is written out before the command returns");
     let mountpoint = guide.sample().mountpoint();
-    guide.workfs(&[OsStr::new("umount"), mountpoint.as_os_str()]).await?;
+    guide.workfs(&["umount", "work"]).await?;
     let empty = std::fs::read_dir(&mountpoint).is_ok_and(|mut entries| entries.next().is_none());
     expect(empty && crate::mountinfo::at(&mountpoint).is_none(), "the directory is empty again")?;
     let size = std::fs::metadata(guide.sample().store()).map_err(|error| format!("desk.db: {error}"))?.len();
@@ -185,7 +171,7 @@ async fn unmount(guide: &mut Guide) -> Step<()> {
 
 async fn mount_again(guide: &mut Guide) -> Step<()> {
     guide.step("Mounted again: it is all still there");
-    own(guide, &mount_arguments(guide)).await?;
+    guide.workfs(&MOUNT).await?;
     let said = guide.run("cat", &["memories/people/keeper.md"]).await?;
     expect(said == NOTE, "the note is there")?;
     if guide.sample().project().join(".git").exists() {

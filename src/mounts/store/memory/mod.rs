@@ -4,23 +4,19 @@
 mod blocks;
 mod tables;
 
-use super::engine::{Batch, BlockChange, Outcome, Store, StoreChange, Usage};
+use super::announce::{Announcer, touched};
+use super::engine::{Batch, Outcome, Store, StoreChange, Usage};
 use super::record::{Key, Prefix, Stored};
 use crate::types::{NodeId, Result, Timestamp};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
 use tables::Tables;
-use tokio::sync::broadcast::{self, error::RecvError};
 
 const BLOCK_SIZE: u32 = 128 * 1024;
-
-/// Commits that a receiver may fall behind before it is told [`StoreChange::Lost`].
-const CHANGES_KEPT: usize = 1024;
 
 /// What a record's bookkeeping is taken to cost, in bytes: an average, for `statfs`.
 const RECORD_COST: u64 = 192;
@@ -28,14 +24,13 @@ const RECORD_COST: u64 = 192;
 /// A namespace in this process's memory.
 pub struct MemoryStore {
     tables: RwLock<Tables>,
-    changes: broadcast::Sender<StoreChange>,
+    announcer: Announcer,
 }
 
 impl MemoryStore {
     /// An empty one.
     pub fn new() -> Arc<MemoryStore> {
-        let (changes, _) = broadcast::channel(CHANGES_KEPT);
-        Arc::new(MemoryStore { tables: RwLock::new(Tables::new()), changes })
+        Arc::new(MemoryStore { tables: RwLock::new(Tables::new()), announcer: Announcer::default() })
     }
 }
 
@@ -65,21 +60,14 @@ impl Store for MemoryStore {
         if let Outcome::Committed(revision) = outcome {
             tables.apply(&batch, revision);
             // Told under the lock, so that changes come in the order of their revisions; sending does not wait.
-            let _ = self.changes.send(told(&batch, revision));
+            let (keys, data) = touched(&batch, BLOCK_SIZE);
+            self.announcer.tell(StoreChange::Commit { revision, session: batch.session, keys, data });
         }
         Ok(outcome)
     }
 
     fn changes(&self) -> BoxStream<'static, StoreChange> {
-        let receiver = self.changes.subscribe();
-        stream::unfold(receiver, |mut receiver| async {
-            match receiver.recv().await {
-                Ok(change) => Some((change, receiver)),
-                Err(RecvError::Lagged(_)) => Some((StoreChange::Lost, receiver)),
-                Err(RecvError::Closed) => None,
-            }
-        })
-        .boxed()
+        self.announcer.listen()
     }
 
     async fn now(&self) -> Result<Timestamp> {
@@ -96,28 +84,6 @@ impl Store for MemoryStore {
         // Others may still use it; it goes with the last of them.
         Ok(())
     }
-}
-
-/// What a commit tells of itself.
-fn told(batch: &Batch, revision: super::record::Revision) -> StoreChange {
-    let mut keys: Vec<Key> = batch.delete.clone();
-    keys.extend(batch.put.iter().map(|(key, _)| key.clone()));
-    keys.extend(batch.fields.iter().map(|change| Key::Stats(change.node)));
-    let mut data = Vec::new();
-    for change in &batch.blocks {
-        let (node, start, end) = match change {
-            BlockChange::Patch { node, index, offset, bytes } => {
-                let start = index * u64::from(BLOCK_SIZE) + u64::from(*offset);
-                (*node, start, start + bytes.len() as u64)
-            }
-            BlockChange::Discard { node, start, end } => (*node, *start, *end),
-        };
-        keys.push(Key::Stats(node));
-        data.push((node, start, end));
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    StoreChange::Commit { revision, session: batch.session, keys, data }
 }
 
 /// Bytes that the machine says it can still give, or 0 where it does not say.

@@ -1,0 +1,156 @@
+//! Connections to the database file, and what their failures mean.
+
+use crate::types::{Errno, Error, Result};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long SQLite waits for another process's lock before the call fails.
+pub const BUSY: Duration = Duration::from_secs(10);
+
+/// The WAL file is cut to this many bytes when it starts anew.
+const WAL_KEPT: u64 = 64 << 20;
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It commits; there is one.
+    Writer,
+    /// It only reads.
+    Reader,
+    /// It copies the WAL into the database.
+    Checkpointer,
+}
+
+/// A database file.
+///
+/// Nothing here ever opens the file itself: closing any descriptor of it would drop the POSIX locks that SQLite holds
+/// on it in this process.
+pub struct Database {
+    path: PathBuf,
+}
+
+impl Database {
+    /// The file at `path`, which need not exist yet.
+    ///
+    /// # Errors
+    /// `ENOENT` where its directory is missing, `EISDIR`, `EINVAL` for a path that is not UTF-8.
+    pub fn at(path: &Path) -> Result<Database> {
+        // An absolute path cannot be taken for a URI or for `:memory:`.
+        let path = std::path::absolute(path).map_err(|error| Error::from_io("open", error))?;
+        let refuse = |errno, why: String| Err(Error::new("open", errno).context(why));
+        if path.to_str().is_none() {
+            return refuse(Errno::EINVAL, format!("{}: the path of an SQLite database must be UTF-8", path.display()));
+        }
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        if !parent.is_dir() {
+            let why = format!("{}: its directory {} does not exist; make it first", path.display(), parent.display());
+            return refuse(Errno::ENOENT, why);
+        }
+        if path.is_dir() {
+            return refuse(Errno::EISDIR, format!("{} is a directory; name a file in it", path.display()));
+        }
+        Ok(Database { path })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its WAL lies.
+    pub fn wal_path(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push("-wal");
+        name.into()
+    }
+
+    /// A connection that sets nothing which would change a database of somebody else.
+    pub async fn connect_unchecked(&self) -> Result<SqliteConnection> {
+        self.options().create_if_missing(true).connect().await.map_err(|error| self.failure("open", error))
+    }
+
+    /// A connection for `role`, on a database that was prepared.
+    pub async fn connect(&self, role: Role) -> Result<SqliteConnection> {
+        let options = self
+            .options()
+            // The checkpointer does it, off the committing thread.
+            .pragma("wal_autocheckpoint", "0")
+            .pragma("journal_size_limit", WAL_KEPT.to_string())
+            .pragma("synchronous", "NORMAL")
+            .pragma("temp_store", "MEMORY");
+        let options = match role {
+            Role::Writer => options.pragma("cache_size", "-32768").statement_cache_capacity(256),
+            Role::Reader => options.pragma("cache_size", "-8192").pragma("query_only", "ON"),
+            Role::Checkpointer => options,
+        };
+        options.connect().await.map_err(|error| self.failure("open", error))
+    }
+
+    fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new()
+            .filename(&self.path)
+            .busy_timeout(BUSY)
+            .foreign_keys(false)
+            // Each statement of a script sends a result; a full channel would hold the script up.
+            .row_buffer_size(1024)
+            .thread_name(|number| format!("workfs-sqlite-{number}"))
+            .disable_statement_logging()
+    }
+
+    /// A failure to open or prepare it, with its path.
+    pub fn failure(&self, operation: &'static str, error: sqlx::Error) -> Error {
+        let errno = errno(&error);
+        if primary_code(&error) == Some(NOT_A_DATABASE) {
+            let why = format!("{} is no SQLite database; name another file", self.path.display());
+            return Error::new(operation, Errno::EINVAL).context(why).source(error);
+        }
+        Error::new(operation, errno).context(self.path.display().to_string()).source(error)
+    }
+}
+
+const BUSY_CODE: i32 = 5;
+const LOCKED: i32 = 6;
+const NO_MEMORY: i32 = 7;
+const READ_ONLY: i32 = 8;
+const FULL: i32 = 13;
+const TOO_BIG: i32 = 18;
+const NOT_A_DATABASE: i32 = 26;
+
+/// The extended result code that SQLite gave, where the failure is SQLite's.
+pub fn code(error: &sqlx::Error) -> Option<i32> {
+    error.as_database_error()?.code()?.parse().ok()
+}
+
+fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    code(error).map(|code| code & 0xff)
+}
+
+fn errno(error: &sqlx::Error) -> Errno {
+    match (error, primary_code(error)) {
+        (_, Some(BUSY_CODE | LOCKED)) => Errno::ETIMEDOUT,
+        (_, Some(NO_MEMORY)) => Errno::ENOMEM,
+        (_, Some(READ_ONLY)) => Errno::EROFS,
+        (_, Some(FULL)) => Errno::ENOSPC,
+        (_, Some(TOO_BIG)) => Errno::EFBIG,
+        (sqlx::Error::Io(error), _) => error.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
+        _ => Errno::EIO,
+    }
+}
+
+/// What a failure of SQLite means to whoever asked.
+pub fn failure(operation: &'static str, error: sqlx::Error) -> Error {
+    let errno = errno(&error);
+    let made = Error::new(operation, errno).source(error);
+    match errno {
+        Errno::ETIMEDOUT => made.context("another process holds the database"),
+        Errno::ENOSPC => made.context("the disk that the database lies on is full"),
+        _ => made,
+    }
+}
+
+/// Closes a connection; its thread has ended afterwards.
+pub async fn close(connection: SqliteConnection) -> Result<()> {
+    connection.close().await.map_err(|error| failure("close", error))
+}
