@@ -2,8 +2,7 @@
 
 use super::super::engine::{Batch, BlockChange, Expect, Field, FieldChange, FieldOp, Guard, Outcome};
 use super::super::record::{Dentry, Key, Prefix, Record, Revision, SessionId, Stats, Stored};
-use super::BLOCK_SIZE;
-use super::blocks::Blocks;
+use super::blocks::{BLOCK_SIZE, Blocks};
 use crate::types::{Errno, Error, Name, NodeId, Result, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 
