@@ -26,6 +26,7 @@ mod disk_callers;
 mod disk_contained;
 mod disk_listing;
 mod disk_nodes;
+mod engines;
 mod harness;
 mod house;
 mod kill;
