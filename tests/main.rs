@@ -31,6 +31,7 @@ mod disk_conforms;
 mod disk_contained;
 mod disk_listing;
 mod disk_nodes;
+mod engines;
 mod harness;
 mod house;
 mod interleavings;
