@@ -155,10 +155,10 @@ fn directories_stay_known_for_what_is_known_in_them() {
 }
 
 /// A filesystem of its own, mounted inside the volume; unmounted at the end whatever happens.
-struct Mounted(std::path::PathBuf);
+pub struct Mounted(std::path::PathBuf);
 
 impl Mounted {
-    fn new(args: &[&str], at: std::path::PathBuf) -> Option<Mounted> {
+    pub fn new(args: &[&str], at: std::path::PathBuf) -> Option<Mounted> {
         let done = Command::new("mount").args(args).arg(&at).status().expect("mount runs");
         done.success().then_some(Mounted(at))
     }
@@ -219,22 +219,23 @@ fn other_filesystems_below_the_root_have_numbers_of_their_own() {
     );
 }
 
+/// A volume on an overlay, which has no handles, over a file `f`; `None` where none can be mounted.
+pub fn on_an_overlay(parts: &std::path::Path) -> Option<(Disk, Mounted)> {
+    for part in ["lower", "upper", "work"] {
+        fs::create_dir(parts.join(part)).expect("made");
+    }
+    fs::write(parts.join("lower/f"), "below").expect("written");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = parts.display();
+    let options = format!("lowerdir={path}/lower,upperdir={path}/upper,workdir={path}/work");
+    let overlay = Mounted::new(&["-t", "overlay", "overlay", "-o", &options], folder.path().to_owned())?;
+    Some((Disk::over(folder), overlay))
+}
+
 #[test]
 fn without_handles_root_keeps_descriptors_and_a_copy_up_makes_no_other_file() {
-    if !is_root() {
-        return;
-    }
     let parts = tempfile::tempdir().expect("a folder");
-    for part in ["lower", "upper", "work"] {
-        fs::create_dir(parts.path().join(part)).expect("made");
-    }
-    fs::write(parts.path().join("lower/f"), "below").expect("written");
-    let disk = tempfile::tempdir().expect("a folder");
-    let path = parts.path().display();
-    let options = format!("lowerdir={path}/lower,upperdir={path}/upper,workdir={path}/work");
-    let at = disk.path().to_owned();
-    let Some(_overlay) = Mounted::new(&["-t", "overlay", "overlay", "-o", &options], at) else { return };
-    let disk = Disk::over(disk);
+    let Some((disk, _overlay)) = is_root().then(|| on_an_overlay(parts.path())).flatten() else { return };
     assert_eq!(disk.volume.capabilities().opens, OpenStyle::PerHandle);
     let node = disk.look(disk.root, "f").attr.node;
     let file = now(disk.volume.open(&disk.me, node, RW)).expect("opens");

@@ -23,6 +23,7 @@ mod nesting;
 mod notice;
 mod notify;
 mod process;
+mod progress;
 mod recent;
 mod session;
 mod status;

@@ -140,7 +140,9 @@ async fn a_directory_never_comes_below_itself(at: &Scene) {
     b.file("f", "").await;
     assert_eq!(errno(at.rename_to("a", target, "f", Exchange).await), Errno::EINVAL);
     assert_eq!(errno(b.rename_to("f", at.dir, "a", Exchange).await), Errno::EINVAL);
-    assert_eq!(errno(b.rename_to("f", at.dir, "a", Replace).await), Errno::EISDIR);
+    // A directory that is above what would replace it is never empty; Linux says that first.
+    let upwards = errno(b.rename_to("f", at.dir, "a", Replace).await);
+    assert!(matches!(upwards, Errno::EISDIR | Errno::ENOTEMPTY), "{upwards}");
     assert_eq!(a.node("b").await, target);
 }
 

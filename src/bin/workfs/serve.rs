@@ -143,7 +143,7 @@ async fn mount_and_wait(
 ) -> Result<Option<Asker>> {
     // Before the mount: a signal that comes while it is made must not leave a dead one behind.
     let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
-    // No folder is kept busy.
+    // No folder is kept busy; every path is absolute by now.
     #[expect(clippy::disallowed_methods, reason = "it is done once, when every path is absolute")]
     std::env::set_current_dir("/").map_err(|error| Error::from_io("leave the folder", error))?;
     let view = Arc::new(mount(job, workspace).await?);
