@@ -209,7 +209,7 @@ impl Volume for Subtree {
 
     async fn setattr(&self, caller: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
         let held = self.held("setattr", node, Errno::EROFS).await?;
-        Ok(self.told(node, held.volume.setattr(caller, held.node, set).await?))
+        Ok(self.told(node, held.volume.setattr(&held.caller(caller), held.node, set).await?))
     }
 
     async fn readdir(&self, dir: NodeId, after: Cookie, limit: usize, plus: bool) -> Result<Listing> {
@@ -245,14 +245,14 @@ impl Volume for Subtree {
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
         let taken = if flags.exclusive { Errno::EEXIST } else { Errno::EISDIR };
         let held = self.backing.changing("create", caller, dir, name, taken).await?;
-        let (entry, file) = held.volume.create(caller, held.node, name, mode, flags).await?;
+        let (entry, file) = held.volume.create(&held.caller(caller), held.node, name, mode, flags).await?;
         let shown = self.entry(held.index, entry);
         Ok((shown, self.file(shown.attr.node, entry.attr.node, file)))
     }
 
     async fn mkdir(&self, caller: &Caller, dir: NodeId, name: &Name, mode: Mode) -> Result<Entry> {
         let held = self.backing.changing("mkdir", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.mkdir(caller, held.node, name, mode).await?))
+        Ok(self.entry(held.index, held.volume.mkdir(&held.caller(caller), held.node, name, mode).await?))
     }
 
     async fn mknod(
@@ -265,12 +265,12 @@ impl Volume for Subtree {
         rdev: u32,
     ) -> Result<Entry> {
         let held = self.backing.changing("mknod", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.mknod(caller, held.node, name, kind, mode, rdev).await?))
+        Ok(self.entry(held.index, held.volume.mknod(&held.caller(caller), held.node, name, kind, mode, rdev).await?))
     }
 
     async fn symlink(&self, caller: &Caller, dir: NodeId, name: &Name, target: &[u8]) -> Result<Entry> {
         let held = self.backing.changing("symlink", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.symlink(caller, held.node, name, target).await?))
+        Ok(self.entry(held.index, held.volume.symlink(&held.caller(caller), held.node, name, target).await?))
     }
 
     async fn link(&self, caller: &Caller, node: NodeId, dir: NodeId, name: &Name) -> Result<Entry> {
@@ -281,17 +281,17 @@ impl Volume for Subtree {
         if file.volume != held.index {
             return Err(between_volumes("link"));
         }
-        Ok(self.entry(held.index, held.volume.link(caller, file.node, held.node, name).await?))
+        Ok(self.entry(held.index, held.volume.link(&held.caller(caller), file.node, held.node, name).await?))
     }
 
     async fn unlink(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
         let held = self.leaving("unlink", dir, name).await?;
-        held.volume.unlink(caller, held.node, name).await
+        held.volume.unlink(&held.caller(caller), held.node, name).await
     }
 
     async fn rmdir(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
         let held = self.leaving("rmdir", dir, name).await?;
-        held.volume.rmdir(caller, held.node, name).await
+        held.volume.rmdir(&held.caller(caller), held.node, name).await
     }
 
     async fn rename(
@@ -309,12 +309,12 @@ impl Volume for Subtree {
         if from.index != to.index {
             return Err(between_volumes("rename"));
         }
-        from.volume.rename(caller, from.node, name, to.node, new_name, mode).await
+        from.volume.rename(&from.caller(caller), from.node, name, to.node, new_name, mode).await
     }
 
     async fn open(&self, caller: &Caller, node: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
         let held = self.held("open", node, Errno::EISDIR).await?;
-        let file = held.volume.open(caller, held.node, flags).await?;
+        let file = held.volume.open(&held.caller(caller), held.node, flags).await?;
         Ok(self.file(node, held.node, file))
     }
 
@@ -332,12 +332,12 @@ impl Volume for Subtree {
 
     async fn setxattr(&self, caller: &Caller, node: NodeId, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let held = self.held("setxattr", node, Errno::EROFS).await?;
-        held.volume.setxattr(caller, held.node, name, value, mode).await
+        held.volume.setxattr(&held.caller(caller), held.node, name, value, mode).await
     }
 
     async fn removexattr(&self, caller: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
         let held = self.held("removexattr", node, Errno::ENODATA).await?;
-        held.volume.removexattr(caller, held.node, name).await
+        held.volume.removexattr(&held.caller(caller), held.node, name).await
     }
 
     /// A sealed node tells that it holds nothing: `fusermount3` asks this of what it mounts over.
