@@ -101,11 +101,13 @@ fn a_race_of_symlinks_beside_the_mount_leads_nowhere() {
         for index in 0..500 {
             // The caller refuses symlinks, so what lands outside can only be the daemon's doing.
             let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW;
-            let _ = openat2(&root, format!("dir/f{index}"), flags, Mode::from_raw_mode(0o600), ResolveFlags::NO_SYMLINKS);
+            let _ =
+                openat2(&root, format!("dir/f{index}"), flags, Mode::from_raw_mode(0o600), ResolveFlags::NO_SYMLINKS);
         }
         done.store(true, Ordering::Relaxed);
     });
-    let landed: Vec<_> = read_dir(&outside).expect("readdir").map(|entry| entry.expect("an entry").file_name()).collect();
+    let landed: Vec<_> =
+        read_dir(&outside).expect("readdir").map(|entry| entry.expect("an entry").file_name()).collect();
     assert!(landed.is_empty(), "{landed:?} landed outside");
     scene.end();
 }

@@ -63,7 +63,7 @@ each_kind! {
     fn times_past_2038_are_kept(scene) {
         let file = scene.at("future");
         put(&file, b"x");
-        for time in [(2_147_483_647, 999_999_999), (2_147_483_648, 1), (4_294_967_296, 5), (15_032_385_534, 0)] {
+        for time in [(2_147_483_647, 999_999_999), (2_147_483_648, 1), (4_294_967_296, 5), (9_223_372_035, 999_999_999)] {
             set(&file, (7, 7), time).expect("utimensat");
             assert_eq!(modified(&file), time);
         }
@@ -73,9 +73,9 @@ each_kind! {
         let file = scene.at("f");
         put(&file, b"x");
         set(&file, (11, 0), (22, 0)).expect("utimensat");
-        set(&file, (0, UTIME_OMIT.into()), (33, 0)).expect("utimensat");
+        set(&file, (0, UTIME_OMIT), (33, 0)).expect("utimensat");
         assert_eq!((accessed(&file).0, modified(&file).0), (11, 33));
-        set(&file, (0, UTIME_NOW.into()), (0, UTIME_OMIT.into())).expect("utimensat");
+        set(&file, (0, UTIME_NOW), (0, UTIME_OMIT)).expect("utimensat");
         assert_eq!(modified(&file).0, 33);
         assert!(accessed(&file).0 > 1_600_000_000, "the access time is now");
         assert_eq!(set(&file, (0, 1_000_000_000), (0, 0)).errno(), Errno::INVAL);

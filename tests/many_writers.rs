@@ -10,7 +10,8 @@ pub fn rewrite_yaml(part: &Part) {
     let mut round = 0_usize;
     while Instant::now() < end || round == 0 {
         round += 1;
-        let items: String = (0..50 + round % 700).map(|index| format!("  - name: item-{index}\n    round: {round}\n")).collect();
+        let items: String =
+            (0..50 + round % 700).map(|index| format!("  - name: item-{index}\n    round: {round}\n")).collect();
         let text = format!("items:\n{items}rounds: {round}\n");
         if round.is_multiple_of(2) {
             std::fs::write(&part.path, &text).expect("it can be rewritten in place");

@@ -5,8 +5,9 @@ use super::volume_url::VolumeUrl;
 use crate::mounts::Volume;
 use crate::mounts::disk::DiskVolume;
 use crate::mounts::store::memory::MemoryStore;
+use crate::mounts::store::sqlite::SqliteStore;
 use crate::mounts::store::{StoreVolume, engine::Store};
-use crate::types::{Errno, Error, Result};
+use crate::types::{Error, Result};
 use crate::workspace::{Mount, Workspace};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -52,9 +53,7 @@ fn mount(planned: &PlannedMount, volume: Arc<dyn Volume>) -> Mount {
 async fn open_volume(url: &VolumeUrl) -> Result<Arc<dyn Volume>> {
     let store: Arc<dyn Store> = match url {
         VolumeUrl::Disk(path) => return Ok(DiskVolume::open(path)?),
-        VolumeUrl::Sqlite(..) => {
-            return Err(Error::new("open", Errno::EOPNOTSUPP).context("the SQLite store has not landed yet"));
-        }
+        VolumeUrl::Sqlite(path, namespace) => SqliteStore::open(path, namespace).await?,
         VolumeUrl::Memory(None) => MemoryStore::new(),
         VolumeUrl::Memory(Some(name)) => named_memory(name),
     };

@@ -3,7 +3,8 @@
 use super::convert;
 use super::core::Core;
 use super::counters::Operation;
-use crate::types::{Mode, Name, NodeId, OpenFlags, Privileges, SetAttr};
+use super::files::Written;
+use crate::types::{Access, Mode, Name, NodeId, OpenFlags, Privileges, SetAttr};
 use bytes::Bytes;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, IoctlFlags,
@@ -34,6 +35,21 @@ impl Adapter {
 
 fn node(number: INodeNo) -> NodeId {
     NodeId(number.0)
+}
+
+/// How a write came. What the kernel writes back from a mapping carries no flags of an open.
+fn written(write: WriteFlags, opened: OpenFlags) -> Written {
+    let from_mapping = write.contains(WriteFlags::FUSE_WRITE_CACHE);
+    let kill = write.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+    Written {
+        flags: OpenFlags {
+            append: opened.append && !from_mapping,
+            sync: opened.sync,
+            ..OpenFlags::access(Access::Write)
+        },
+        from_mapping,
+        privileges: if kill { Privileges::Drop } else { Privileges::Keep },
+    }
 }
 
 impl Filesystem for Adapter {
@@ -172,10 +188,9 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let privileges = if kill { Privileges::Drop } else { Privileges::Keep };
-        let (caller, opened) = (self.core.caller(request), (handle, OpenFlags::from_raw(flags.0)));
-        self.core.write(caller, node(number), opened, offset, Bytes::copy_from_slice(data), privileges, reply);
+        let (caller, data) = (self.core.caller(request), Bytes::copy_from_slice(data));
+        let how = written(write_flags, OpenFlags::from_raw(flags.0));
+        self.core.write(caller, (node(number), handle), offset, data, how, reply);
     }
 
     fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {

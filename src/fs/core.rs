@@ -6,6 +6,7 @@ use super::dispatch::{DEADLINE, Dispatcher};
 use super::handles::Handles;
 use super::known::Known;
 use super::notice::Notice;
+use super::progress::Progress;
 use super::recent::Stamp;
 use crate::mounts::{Capabilities, OpenStyle, Volume};
 use crate::types::{Attr, Caller, Entry, Name, NodeId, Origin, Result};
@@ -22,6 +23,7 @@ pub(super) struct Core {
     pub(super) capabilities: Capabilities,
     pub(super) origin: Origin,
     pub(super) known: Known,
+    pub(super) progress: Arc<Progress>,
     pub(super) handles: Handles,
     pub(super) counters: Arc<Counters>,
     pub(super) dispatcher: Dispatcher,
@@ -39,6 +41,7 @@ impl Core {
             capabilities,
             origin: Origin::new(),
             known: Known::new(capabilities.freshness),
+            progress: Arc::default(),
             handles: Handles::default(),
             dispatcher: Dispatcher::new(runtime, counters.clone(), DEADLINE),
             counters,

@@ -40,11 +40,20 @@ pub(super) fn clear_dead(dir: &Path) -> Result<()> {
     Err(Error::new("mount", Errno::EBUSY).context(format!("too many dead mounts at {}", dir.display())))
 }
 
+/// Asks whoever serves the filesystem at `path`: `statfs(2)` always does, while attributes and listings may come from
+/// the kernel's caches, also of a process that is gone.
+///
+/// # Errors
+/// `ENOTCONN` and `ECONNABORTED` where it is gone.
+pub fn ask(path: &Path) -> std::io::Result<()> {
+    Ok(rustix::fs::statfs(path).map(drop)?)
+}
+
 /// Asks from a thread of its own, since a mount that hangs would take this one with it.
 fn is_dead(dir: &Path) -> Result<bool> {
     let (send, answer) = mpsc::channel();
     let asked = dir.to_owned();
-    let stat = move || send.send(std::fs::metadata(asked).map(drop)).ok();
+    let stat = move || send.send(ask(&asked)).ok();
     thread::Builder::new().name("workfs-probe".into()).spawn(stat).map_err(|e| Error::from_io("mount", e))?;
     match answer.recv_timeout(ANSWER) {
         Ok(told) => Ok(told.is_err_and(|e| matches!(e.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)))),

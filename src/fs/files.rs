@@ -3,6 +3,7 @@
 use super::convert;
 use super::core::Core;
 use super::counters::Operation;
+use super::handles::Opened;
 use super::names::ok;
 use crate::mounts::OpenFile;
 use crate::types::{
@@ -11,6 +12,17 @@ use crate::types::{
 use bytes::Bytes;
 use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite};
 use std::sync::Arc;
+
+/// How a WRITE came.
+#[derive(Clone, Copy)]
+pub(super) struct Written {
+    /// The flags that a file without a handle is opened with.
+    pub flags: OpenFlags,
+    /// It writes back a mapping: its place counts, whatever the file was opened for.
+    pub from_mapping: bool,
+    /// What becomes of the file's privileges.
+    pub privileges: Privileges,
+}
 
 /// The most that one copy moves: enough to be worth a request, little enough to end well before its deadline.
 const COPY_MAX: u64 = 8 << 20;
@@ -28,15 +40,31 @@ impl Core {
         if handle.0 == 0 {
             return self.volume.open(caller, node, OpenFlags { truncate: false, ..flags }).await;
         }
-        let file = self.handles.get(handle.0);
-        file.ok_or_else(|| Error::new("handle", Errno::EBADF).context(format!("handle {} is not open", handle.0)))
+        let opened = self.handles.get(handle.0);
+        opened
+            .map(|opened| opened.file)
+            .ok_or_else(|| Error::new("handle", Errno::EBADF).context(format!("handle {} is not open", handle.0)))
+    }
+
+    /// The open file to write to. The kernel writes a mapping back through whichever handle it finds; one that was
+    /// opened to append would put the bytes at the end of the file.
+    async fn written(
+        &self,
+        caller: &Caller,
+        node: NodeId,
+        handle: FileHandle,
+        how: Written,
+    ) -> Result<Arc<dyn OpenFile>> {
+        let appends = || self.handles.get(handle.0).is_some_and(|opened| opened.append);
+        let handle = if how.from_mapping && appends() { FileHandle(0) } else { handle };
+        self.file(caller, node, handle, how.flags).await
     }
 
     pub(super) fn getattr(self: &Arc<Core>, node: NodeId, handle: Option<FileHandle>, reply: ReplyAttr) {
         let core = self.clone();
         self.serve_attr(Operation::GetAttr, reply, async move {
             match handle.and_then(|handle| core.handles.get(handle.0)) {
-                Some(file) => file.attr().await,
+                Some(opened) => opened.file.attr().await,
                 None => core.volume.getattr(node).await,
             }
         });
@@ -53,8 +81,8 @@ impl Core {
     ) {
         let core = self.clone();
         self.serve_attr(Operation::SetAttr, reply, async move {
-            let file = handle.and_then(|handle| core.handles.get(handle.0));
-            let (Some(size), Some(file)) = (set.size, file) else {
+            let opened = handle.and_then(|handle| core.handles.get(handle.0));
+            let (Some(size), Some(Opened { file, .. })) = (set.size, opened) else {
                 return core.volume.setattr(&caller, node, &set).await;
             };
             file.truncate(&caller, size, privileges(&caller)).await?;
@@ -78,13 +106,15 @@ impl Core {
     pub(super) fn open(self: &Arc<Core>, caller: Caller, node: NodeId, flags: OpenFlags, reply: ReplyOpen) {
         let core = self.clone();
         let work = async move {
+            // Close-to-open: what others have changed by now is neither remembered nor read.
+            core.progress.caught_up().await;
             let file = core.volume.open(&caller, node, flags).await?;
             Ok((core, file))
         };
         self.dispatcher.serve(Operation::Open, reply, work, move |(core, file), reply| {
             if let Some(reply) = reply {
                 let keep = core.known.open(node);
-                reply.opened(FileHandle(core.handles.add(file)), open_flags(flags, keep));
+                reply.opened(FileHandle(core.handles.add(opened(file, flags))), open_flags(flags, keep));
             }
         });
     }
@@ -110,7 +140,7 @@ impl Core {
             let Entry { attr, generation, .. } = entry;
             let keep = core.known.open(attr.node);
             // A kernel that does not tell of opens does not tell of this file's release either.
-            let handle = if keep_open { core.handles.add(file) } else { 0 };
+            let handle = if keep_open { core.handles.add(opened(file, flags)) } else { 0 };
             reply.created(
                 &lives.entry.min(lives.attr),
                 &convert::file_attr(&attr),
@@ -146,17 +176,16 @@ impl Core {
     pub(super) fn write(
         self: &Arc<Core>,
         caller: Caller,
-        node: NodeId,
-        (handle, flags): (FileHandle, OpenFlags),
+        (node, handle): (NodeId, FileHandle),
         offset: u64,
         data: Bytes,
-        privileges: Privileges,
+        how: Written,
         reply: ReplyWrite,
     ) {
         let (core, len) = (self.clone(), data.len() as u32);
         let work = async move {
-            let file = core.file(&caller, node, handle, flags).await?;
-            file.write_at(&caller, offset, data, privileges).await
+            let file = core.written(&caller, node, handle, how).await?;
+            file.write_at(&caller, offset, data, how.privileges).await
         };
         self.dispatcher.serve(Operation::Write, reply, work, move |(), reply| {
             if let Some(reply) = reply {
@@ -166,10 +195,10 @@ impl Core {
     }
 
     pub(super) fn flush(self: &Arc<Core>, handle: FileHandle, reply: ReplyEmpty) {
-        let file = self.handles.get(handle.0);
+        let opened = self.handles.get(handle.0);
         let work = async move {
-            match file {
-                Some(file) => file.flush().await,
+            match opened {
+                Some(opened) => opened.file.flush().await,
                 None => Err(Error::new("flush", Errno::EBADF)),
             }
         };
@@ -254,6 +283,10 @@ impl Core {
             }
         });
     }
+}
+
+fn opened(file: Arc<dyn OpenFile>, flags: OpenFlags) -> Opened {
+    Opened { file, append: flags.append }
 }
 
 /// Copies up to `len` bytes, in pieces. What was copied before an error counts: a short copy, as copy_file_range(2)

@@ -6,28 +6,36 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// An open file.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub file: Arc<dyn OpenFile>,
+    /// Opened to append: it writes nowhere but at the end.
+    pub append: bool,
+}
+
 /// Open files. Handle 0 is none: it stands for "whatever the node is", where opens are not told.
 #[derive(Default)]
 pub(super) struct Handles {
     last: AtomicU64,
-    files: RwLock<HashMap<u64, Arc<dyn OpenFile>>>,
+    files: RwLock<HashMap<u64, Opened>>,
 }
 
 impl Handles {
     /// Keeps an open file, under a handle that was never given before.
-    pub(super) fn add(&self, file: Arc<dyn OpenFile>) -> u64 {
+    pub(super) fn add(&self, opened: Opened) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.files.write().insert(handle, file);
+        self.files.write().insert(handle, opened);
         handle
     }
 
     /// The file behind a handle.
-    pub(super) fn get(&self, handle: u64) -> Option<Arc<dyn OpenFile>> {
+    pub(super) fn get(&self, handle: u64) -> Option<Opened> {
         self.files.read().get(&handle).cloned()
     }
 
     /// Takes a file out. Dropping what is returned closes it, unless an operation still runs on it.
-    pub(super) fn remove(&self, handle: u64) -> Option<Arc<dyn OpenFile>> {
+    pub(super) fn remove(&self, handle: u64) -> Option<Opened> {
         self.files.write().remove(&handle)
     }
 
@@ -37,7 +45,7 @@ impl Handles {
     }
 
     /// Takes all of them out.
-    pub(super) fn clear(&self) -> Vec<Arc<dyn OpenFile>> {
-        self.files.write().drain().map(|(_, file)| file).collect()
+    pub(super) fn clear(&self) -> Vec<Opened> {
+        self.files.write().drain().map(|(_, opened)| opened).collect()
     }
 }

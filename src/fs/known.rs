@@ -146,10 +146,8 @@ impl Known {
 
     /// A name went, by the kernel's own doing.
     pub(super) fn gone(&self, dir: NodeId, name: &Name) {
-        if let Some(known) = self.shard(dir).lock().get_mut(&dir) {
-            if known.names.remove(name) {
-                self.names.fetch_sub(1, Ordering::Relaxed);
-            }
+        if self.shard(dir).lock().get_mut(&dir).is_some_and(|known| known.names.remove(name)) {
+            self.names.fetch_sub(1, Ordering::Relaxed);
         }
     }
 

@@ -23,6 +23,7 @@ mod nesting;
 mod notice;
 mod notify;
 mod process;
+mod progress;
 mod recent;
 mod session;
 mod status;
@@ -31,6 +32,7 @@ mod watch;
 mod xattrs;
 
 pub use counters::Requests;
+pub use dead::ask;
 pub use nesting::Nesting;
 pub use process::prepare_process;
 pub use status::{MountStatus, SessionStatus, ViewStatus};

@@ -6,6 +6,7 @@
 use super::core::Core;
 use super::known::Told;
 use super::notice::Notice;
+use super::progress::Bell;
 use crate::types::{ChangeKind, ChangeStream, Name, NodeId};
 use fuser::{INodeNo, Notifier};
 use futures::StreamExt;
@@ -13,6 +14,7 @@ use futures::stream::{self, BoxStream};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -33,11 +35,17 @@ pub(super) fn spawn(
     notices: UnboundedReceiver<Notice>,
     runtime: Handle,
 ) -> io::Result<JoinHandle<()>> {
-    let teller = Teller { core, notifier, again: Vec::new() };
     let changes = changes.map(Notice::Change).chain(stream::once(async { Notice::Starved }));
     let own = stream::unfold(notices, |mut notices| async { Some((notices.recv().await?, notices)) });
-    let feed = stream::select(changes, own).ready_chunks(BATCH).boxed();
-    std::thread::Builder::new().name("workfs-notify".into()).spawn(move || teller.run(feed, &runtime))
+    let feed = stream::select(changes, own).boxed();
+    let teller = Teller { core, notifier, again: Vec::new() };
+    std::thread::Builder::new().name("workfs-notify".into()).spawn(move || {
+        // What the feed waits with belongs to the runtime.
+        let _context = runtime.enter();
+        let progress = teller.core.progress.clone();
+        teller.run(feed);
+        progress.end();
+    })
 }
 
 struct Teller {
@@ -47,26 +55,40 @@ struct Teller {
     again: Vec<(Instant, ChangeKind)>,
 }
 
+/// What was taken from the feed at once.
+struct Taken {
+    notices: Vec<Notice>,
+    /// The feed had no more.
+    all: bool,
+}
+
 /// The session is over.
 struct Over;
 
 impl Teller {
-    fn run(mut self, mut feed: BoxStream<'static, Vec<Notice>>, runtime: &Handle) {
+    fn run(mut self, mut feed: BoxStream<'static, Notice>) {
+        let progress = self.core.progress.clone();
+        let bell = Waker::from(Bell::new(progress.clone()));
         loop {
-            let wait = self
-                .again
-                .first()
-                .map_or(Duration::from_secs(3600), |(due, _)| due.saturating_duration_since(Instant::now()));
-            let batch = runtime.block_on(async { tokio::time::timeout(wait, feed.next()).await });
-            let told = match batch {
-                Ok(Some(notices)) => self.tell_all(notices),
-                Ok(None) => Err(Over),
-                Err(_) => Ok(()),
-            };
-            if told.and_then(|()| self.tell_again()).is_err() {
+            let arrived = progress.arrived();
+            let Ok(taken) = take(&mut feed, &bell) else { return };
+            let idle = taken.notices.is_empty();
+            if self.tell_all(taken.notices).and_then(|()| self.tell_again()).is_err() {
                 return;
             }
+            if taken.all {
+                progress.told(arrived);
+            }
+            if idle {
+                std::thread::park_timeout(self.rest());
+            }
         }
+    }
+
+    /// How long there is nothing to tell once more.
+    fn rest(&self) -> Duration {
+        let next = self.again.first().map(|(due, _)| due.saturating_duration_since(Instant::now()));
+        next.unwrap_or(Duration::from_secs(3600))
     }
 
     fn tell_all(&mut self, notices: Vec<Notice>) -> Result<(), Over> {
@@ -172,6 +194,19 @@ impl Teller {
     fn inode(&self, node: NodeId, offset: i64, len: i64) -> Result<(), Over> {
         over(self.notifier.inval_inode(INodeNo(node.0), offset, len))
     }
+}
+
+/// Takes what the feed has, up to [`BATCH`]; when it has more, `bell` rings.
+fn take(feed: &mut BoxStream<'static, Notice>, bell: &Waker) -> Result<Taken, Over> {
+    let mut notices = Vec::new();
+    while notices.len() < BATCH {
+        match feed.as_mut().poll_next(&mut Context::from_waker(bell)) {
+            Poll::Ready(Some(notice)) => notices.push(notice),
+            Poll::Ready(None) => return Err(Over),
+            Poll::Pending => return Ok(Taken { notices, all: true }),
+        }
+    }
+    Ok(Taken { notices, all: false })
 }
 
 /// What the kernel does not know cannot be withdrawn (fuser passes over that); a session that is gone is over.

@@ -17,8 +17,11 @@ pub struct Part {
     pub numbers: Vec<u64>,
 }
 
+/// What a process does in its part.
+type Role = fn(&Part);
+
 /// The roles, which stand in the files of the tests that use them.
-const ROLES: &[(&str, fn(&Part))] = &[
+const ROLES: &[(&str, Role)] = &[
     ("echo", echo),
     ("append", crate::behaviour_append::append_lines),
     ("hold-flock", crate::behaviour_locks::hold_flock),
@@ -37,7 +40,11 @@ impl Scene {
         let binary = std::env::current_exe().expect("this binary has a path");
         // Not inside the mount: an actor that outlives it must not hold it.
         let program = self.program(binary).dir(self.home()).args([ENTRY, "--exact", "--nocapture", "--test-threads=1"]);
-        program.env("WORKFS_TEST_ROLE", role).env("WORKFS_TEST_PATH", path).env("WORKFS_TEST_NUMBERS", numbers.join(" ")).start()
+        program
+            .env("WORKFS_TEST_ROLE", role)
+            .env("WORKFS_TEST_PATH", path)
+            .env("WORKFS_TEST_NUMBERS", numbers.join(" "))
+            .start()
     }
 }
 

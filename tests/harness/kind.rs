@@ -1,5 +1,7 @@
 //! On what a behaviour is shown, and the macros that make one test of it for each.
 
+use super::Scene;
+
 /// What holds the files of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -46,11 +48,12 @@ macro_rules! each_kind {
     };
 }
 
-/// Like [`each_kind`], for what a kind that keeps its files is enough to show: native, disk and SQLite, nested.
+/// Like [`each_kind`], for what takes long: on all kinds in a full run, and else on native, disk and SQLite, nested.
 macro_rules! each_stored_kind {
     ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
         $crate::harness::kind::on_kinds! {
-            [native Native Nested, disk Disk Nested, sqlite Sqlite Nested]
+            [native Native Nested, disk Disk Nested, sqlite Sqlite Nested; disk_single Disk Single,
+             sqlite_single Sqlite Single, memory Memory Nested, memory_single Memory Single]
             $($(#[$meta])* fn $name($scene) $body)+
         }
     };
@@ -73,17 +76,30 @@ macro_rules! on_kinds {
 }
 
 macro_rules! tests_on {
-    ([$($test:ident $kind:ident $sessions:ident),+] $behaviour:ident) => {
+    ([$($test:ident $kind:ident $sessions:ident),+ $(; $($long:ident $long_kind:ident $long_sessions:ident),+)?]
+        $behaviour:ident) => {
         $(
             #[test]
             fn $test() {
-                let kind = $crate::harness::Kind::$kind;
-                let mut scene = $crate::harness::Scene::new(kind, $crate::harness::Sessions::$sessions);
-                $behaviour(&mut scene);
-                scene.end();
+                $crate::harness::kind::show($crate::harness::Kind::$kind, $crate::harness::Sessions::$sessions, $behaviour);
             }
         )+
+        $($(
+            #[test]
+            #[ignore = "long: scripts/check --full"]
+            fn $long() {
+                use $crate::harness::{Kind, Sessions};
+                $crate::harness::kind::show(Kind::$long_kind, Sessions::$long_sessions, $behaviour);
+            }
+        )+)?
     };
+}
+
+/// Shows a behaviour on one kind of place.
+pub fn show(kind: Kind, sessions: Sessions, behaviour: fn(&mut Scene)) {
+    let mut scene = Scene::new(kind, sessions);
+    behaviour(&mut scene);
+    scene.end();
 }
 
 pub(crate) use {each_kind, each_stored_kind, on_kinds, tests_on};

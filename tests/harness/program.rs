@@ -14,7 +14,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("node", "nodejs"),
     ("python3", "python3 python3-venv"),
-    ("vim", "vim-tiny"),
     ("getfattr", "attr"),
     ("setfattr", "attr"),
     ("fusermount3", "fuse3"),
@@ -27,12 +26,22 @@ pub fn find(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
+/// The first of these programs that there is; fails the test where there is none.
+#[track_caller]
+pub fn need_one_of<'a>(programs: &[&'a str]) -> &'a str {
+    let found = programs.iter().find(|program| find(program).is_some());
+    found.unwrap_or_else(|| panic!("missing here: install one of {} (scripts/check does so)", programs.join(", ")))
+}
+
 /// Fails the test where one of these programs is missing, and says what to install: a test that passed over it would
 /// look as if it had held.
 #[track_caller]
 pub fn need(programs: &[&str]) {
-    let package = |program: &str| PACKAGES.iter().find(|(name, _)| *name == program).map_or(program.to_owned(), |p| p.1.to_owned());
-    let missing: Vec<_> = programs.iter().filter(|program| find(program).is_none()).map(|program| package(program)).collect();
+    let package = |program: &str| {
+        PACKAGES.iter().find(|(name, _)| *name == program).map_or(program.to_owned(), |p| p.1.to_owned())
+    };
+    let missing: Vec<_> =
+        programs.iter().filter(|program| find(program).is_none()).map(|program| package(program)).collect();
     assert!(missing.is_empty(), "missing here: install {} (scripts/check does so)", missing.join(" "));
 }
 

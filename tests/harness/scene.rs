@@ -149,7 +149,11 @@ impl Scene {
 
     /// Where each mount of the workspace is.
     pub fn mountpoints(&self) -> Vec<PathBuf> {
-        self.mounts.iter().map(|spec| self.root().join(spec.at.trim_start_matches('/'))).collect()
+        let at = |spec: &MountSpec| match spec.at.trim_matches('/') {
+            "" => self.root(),
+            inner => self.root().join(inner),
+        };
+        self.mounts.iter().map(at).collect()
     }
 
     /// Mounts what is not mounted, a dead mount left by [`Scene::kill`] included.
@@ -179,9 +183,14 @@ impl Scene {
     /// The command line that serves this scene.
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_workfs"));
-        command.arg("mount").arg(self.root()).arg("--foreground").arg("-v");
+        command.arg("mount").arg(self.root()).arg("--foreground");
         command.arg(if self.sessions == Sessions::Nested { "--nested" } else { "--single" });
-        command.env("WORKFS_STATE_DIR", self.home().join("state")).env_remove("WORKFS_LOG");
+        command.env("WORKFS_STATE_DIR", self.home().join("state"));
+        if let Some(filter) = std::env::var_os("WORKFS_TEST_LOG") {
+            command.env("WORKFS_LOG", filter);
+        } else {
+            command.env_remove("WORKFS_LOG");
+        }
         for spec in &self.mounts {
             command.arg("-m").arg(spec.argument(self.home()));
         }

@@ -26,14 +26,12 @@ impl Server {
         command.stdin(Stdio::null()).stdout(output.try_clone().expect("a second descriptor")).stderr(output);
         // A test process that is killed takes its servers with it, and they their mounts.
         sys::die_with_parent(&mut command, libc::SIGTERM);
-        // What a killed server left there is dead, and may still answer from the kernel's caches.
-        let dead: Vec<u32> = mount_table::below(dir).iter().map(|entry| entry.minor).collect();
         let child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let mut server = Server { child, dir: dir.to_owned(), log: log.to_owned() };
         let mut gone = None;
         let up = changed_within(PATIENCE, || {
             gone = server.child.try_wait().expect("the server can be waited for");
-            gone.is_some() || server.serves(mountpoints, &dead)
+            gone.is_some() || server.serves(mountpoints)
         });
         match gone {
             None if up => Ok(server),
@@ -42,14 +40,12 @@ impl Server {
         }
     }
 
-    /// Whether all mounts are in the kernel's table, newer than the dead ones, and answer.
-    fn serves(&self, mountpoints: &[PathBuf], dead: &[u32]) -> bool {
+    /// Whether all mounts are in the kernel's table and answer. They are asked what no cache of the kernel answers, as a
+    /// dead mount that a killed server left there may be in the table too.
+    fn serves(&self, mountpoints: &[PathBuf]) -> bool {
         let table = mount_table::below(&self.dir);
-        let alive = |dir: &PathBuf| {
-            let uppermost = table.iter().rfind(|entry| entry.at == *dir);
-            uppermost.is_some_and(|entry| entry.is_fuse() && !dead.contains(&entry.minor))
-        };
-        mountpoints.iter().all(alive) && mountpoints.iter().all(|dir| dir.metadata().is_ok())
+        let there = |dir: &PathBuf| table.iter().any(|entry| entry.is_fuse() && entry.at == *dir);
+        mountpoints.iter().all(there) && mountpoints.iter().all(|dir| rustix::fs::statvfs(dir).is_ok())
     }
 
     /// Its process.
@@ -57,9 +53,11 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// All that it has written to its log so far, the text of servers before it included.
+    /// The end of its log, the text of servers before it included. `WORKFS_TEST_LOG=debug` makes it say more.
     pub fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
     /// Ends it by `signal`, as a person would, and tells how it ended; an error where it does not end.

@@ -68,7 +68,8 @@ impl<'a> House<'a> {
         if depth > 8 {
             return Some(file);
         }
-        let passed_on = self.mentions[file].iter().filter_map(|mention| Some((mention.passed_on_as.as_ref()?, mention)));
+        let passed_on =
+            self.mentions[file].iter().filter_map(|mention| Some((mention.passed_on_as.as_ref()?, mention)));
         for (alias, mention) in passed_on {
             let rest = &path[module + 1..];
             if alias == name {
@@ -225,7 +226,8 @@ fn is_continued(before: &[TokenTree]) -> bool {
 
 /// Whether these tokens end in `pub use` or `pub(crate) use`.
 fn is_pub_use(before: &[TokenTree]) -> bool {
-    let word = |tree: Option<&TokenTree>, wanted: &str| matches!(tree, Some(TokenTree::Ident(ident)) if ident == wanted);
+    let word =
+        |tree: Option<&TokenTree>, wanted: &str| matches!(tree, Some(TokenTree::Ident(ident)) if ident == wanted);
     let mut back = before.iter().rev();
     if !word(back.next(), "use") {
         return false;

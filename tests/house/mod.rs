@@ -12,12 +12,11 @@ use std::path::Path;
 const FLOORS: &[&str] = &["types", "mounts", "workspace", "fs", "assemble", "bin"];
 
 /// The files that may hold unsafe code, and why no library spares them it.
-const UNSAFE_FILES: &[(&str, &str)] = &[
-    ("src/mounts/disk/sys.rs", "file handles, fsuid and groups of a thread: no safe library has them"),
-];
+const UNSAFE_FILES: &[(&str, &str)] =
+    &[("src/mounts/disk/sys.rs", "file handles, fsuid and groups of a thread: no safe library has them")];
 
-/// No file is longer, in lines.
-const LONGEST: usize = 400;
+/// No file is longer, in lines: one of src, and one of the tests, where a case stands beside its like.
+const LONGEST: [(&str, usize); 2] = [("src", 400), ("tests", 500)];
 
 /// The files that are longer all the same, and why they are better whole.
 const LONG_FILES: &[(&str, &str)] = &[];
@@ -92,7 +91,10 @@ fn the_reader_of_imports_finds_what_there_is() {
     let sources = [
         file("src/lib.rs", "pub mod types; pub mod fs;"),
         file("src/types/mod.rs", "mod name; pub use name::{Name, other::Thing}; use self::name as n;"),
-        file("src/types/name.rs", "/// See [`crate::fs::X`].\npub struct Name; // crate::fs\nconst S: &str = \"crate::fs\";"),
+        file(
+            "src/types/name.rs",
+            "/// See [`crate::fs::X`].\npub struct Name; // crate::fs\nconst S: &str = \"crate::fs\";",
+        ),
         file("src/fs/mod.rs", "mod a; mod b; use crate::types::Name; fn f() { b::run() }"),
         file("src/fs/a.rs", "use super::b::{self, Run as _};\nmod tests { use super::*; use super::super::b; }"),
         file("src/fs/b.rs", "fn g() -> crate::fs::a::A { println!(\"{}\", crate::types::Name) }"),
@@ -100,8 +102,12 @@ fn the_reader_of_imports_finds_what_there_is() {
     let imports = Imports::of(&sources);
     let found: BTreeSet<String> = imports.all().iter().map(|i| format!("{} {}", i.from, i.to)).collect();
     let right = [
-        "src/types/mod.rs src/types/name.rs", "src/fs/mod.rs src/types/name.rs", "src/fs/mod.rs src/fs/b.rs",
-        "src/fs/a.rs src/fs/b.rs", "src/fs/b.rs src/fs/a.rs", "src/fs/b.rs src/types/name.rs",
+        "src/types/mod.rs src/types/name.rs",
+        "src/fs/mod.rs src/types/name.rs",
+        "src/fs/mod.rs src/fs/b.rs",
+        "src/fs/a.rs src/fs/b.rs",
+        "src/fs/b.rs src/fs/a.rs",
+        "src/fs/b.rs src/types/name.rs",
     ];
     assert_eq!(found, right.map(str::to_owned).into());
 }
@@ -110,13 +116,14 @@ fn the_reader_of_imports_finds_what_there_is() {
 fn files_are_short_enough_to_read() {
     let mut faults = Vec::new();
     let mut allowed: BTreeMap<&str, &str> = LONG_FILES.iter().copied().collect();
-    for Source { path, text } in read_sources("src").iter().chain(&read_sources("tests")) {
-        let lines = text.lines().count();
-        let reason = allowed.remove(path.as_str());
-        match reason {
-            None if lines > LONGEST => faults.push(format!("{path} has {lines} lines of at most {LONGEST}")),
-            Some(_) if lines <= LONGEST => faults.push(format!("{path} is short now: take it off the list")),
-            _ => {}
+    for (dir, longest) in LONGEST {
+        for Source { path, text } in read_sources(dir) {
+            let lines = text.lines().count();
+            match allowed.remove(path.as_str()) {
+                None if lines > longest => faults.push(format!("{path} has {lines} lines of at most {longest}")),
+                Some(_) if lines <= longest => faults.push(format!("{path} is short now: take it off the list")),
+                _ => {}
+            }
         }
     }
     faults.extend(allowed.keys().map(|path| format!("{path} is on the list and does not exist")));
@@ -139,6 +146,32 @@ fn unsafe_code_is_only_where_it_may_be() {
         }
     }
     complain(faults, "unsafe code stands in few files, each with its reason");
+}
+
+/// A call, by the parts of its path, and the files that may make it, each with its reason.
+type Sparing = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
+/// What may be called only in few files, and why there.
+const SPARING: &[Sparing] = &[(
+    &["thread", "sleep"],
+    &[
+        ("src/fs/watch.rs", "the watch has a thread of its own"),
+        ("src/fs/session.rs", "it waits for a session's end, on the thread that ends it"),
+    ],
+)];
+
+#[test]
+fn what_blocks_is_called_sparingly() {
+    let mut faults = Vec::new();
+    for Source { path, text } in read_sources("src").iter().filter(|source| !source.path.starts_with("src/bin/")) {
+        for (call, files) in SPARING {
+            let lines = source::lines_with_path(text, call);
+            if !lines.is_empty() && !files.iter().any(|(file, _)| file == path) {
+                faults.push(format!("{path}: {} in the lines {lines:?}", call.join("::")));
+            }
+        }
+    }
+    complain(faults, "a thread that serves the kernel must not sleep");
 }
 
 #[test]
@@ -190,11 +223,17 @@ fn nothing_of_a_machine_is_in_the_repository() {
     let Ok(listed) = listed else { panic!("missing here: install git") };
     let names = String::from_utf8(listed.stdout).expect("names are UTF-8");
     let mut faults = Vec::new();
-    let private = ["/work", "/home"].map(|start| format!("{start}/"));
+    // Where this copy lies, the folder above it, and whose machine it is.
+    let above = package().ancestors().nth(1).map_or_else(String::new, |dir| dir.display().to_string());
+    let home = std::env::var("HOME").unwrap_or_default();
+    let mut private = vec!["/work".to_owned(), above, home];
+    private.retain(|path| path.len() > 1 && path != "/root" && path != "/tmp");
+    private.iter_mut().for_each(|path| path.push('/'));
     for name in names.split('\0').filter(|name| !name.is_empty() && *name != "Cargo.lock") {
         let Ok(text) = std::fs::read_to_string(package().join(name)) else { continue };
         for (index, line) in text.lines().enumerate() {
-            let starts_a_word = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "./$}\"_-~".contains(c));
+            let starts_a_word =
+                |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "./$}\"_-~".contains(c));
             if private.iter().any(|path| line.match_indices(path.as_str()).any(|(at, _)| starts_a_word(at))) {
                 faults.push(format!("{name}:{}: {}", index + 1, line.trim()));
             }
@@ -220,8 +259,19 @@ fn no_unwanted_library_comes_in() {
 }
 
 /// Licences that may stand beside ours.
-const LICENCES: &[&str] =
-    &["MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "Unicode-3.0", "Unlicense", "0BSD", "CC0-1.0", "BSL-1.0"];
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "Unlicense",
+    "0BSD",
+    "CC0-1.0",
+    "BSL-1.0",
+];
 
 #[test]
 fn every_library_has_a_licence_that_fits() {

@@ -53,7 +53,9 @@ pub fn tokens(text: &str) -> TokenStream {
 pub fn modules(text: &str) -> Vec<String> {
     let trees: Vec<TokenTree> = tokens(text).into_iter().collect();
     let named = trees.windows(3).filter_map(|window| match window {
-        [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end)] if word == "mod" && end.as_char() == ';' => {
+        [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Punct(end)]
+            if word == "mod" && end.as_char() == ';' =>
+        {
             Some(name.to_string())
         }
         _ => None,
@@ -68,6 +70,19 @@ pub fn lines_with(text: &str, word: &str) -> Vec<usize> {
         lines.extend(trees.iter().filter_map(|tree| match tree {
             TokenTree::Ident(ident) if ident == word => Some(ident.span().start().line),
             _ => None,
+        }));
+    });
+    lines
+}
+
+/// The lines in which these words stand one after another, joined by `::`.
+pub fn lines_with_path(text: &str, words: &[&str]) -> Vec<usize> {
+    let mut lines = Vec::new();
+    walk(tokens(text), &mut |trees| {
+        lines.extend(trees.windows(words.len() * 3 - 2).filter_map(|window| {
+            let ends = window.iter().step_by(3).zip(words);
+            let same = ends.clone().all(|(tree, word)| matches!(tree, TokenTree::Ident(ident) if ident == word));
+            same.then(|| window[0].span().start().line)
         }));
     });
     lines
@@ -104,4 +119,5 @@ fn only_code_is_read() {
     assert_eq!(lines_with(text, "unsafe"), [7]);
     assert_eq!(lines_with_macro(text, "todo"), [8]);
     assert_eq!(modules(text), ["a", "b"]);
+    assert_eq!(lines_with_path("fn f() {\n std::thread::sleep(x) }", &["thread", "sleep"]), [2]);
 }

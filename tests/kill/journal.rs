@@ -140,7 +140,9 @@ impl Expected {
         for step in pending {
             self.check_pending(place, step, &mut unsure);
         }
-        for (path, &file) in self.files.iter().filter(|(path, file)| !unsure.contains(&path.as_str()) && !unsure.contains(&self.any_name(**file, &unsure))) {
+        for (path, &file) in self.files.iter().filter(|(path, file)| {
+            !unsure.contains(&path.as_str()) && !unsure.contains(&self.any_name(**file, &unsure))
+        }) {
             let links = self.files.values().filter(|&&other| other == file).count() as u64;
             let linked_now = pending.iter().any(|step| self.changes_links(step, file));
             self.check_file(place, path, self.contents[file], (!linked_now).then_some(links));
@@ -200,11 +202,20 @@ impl Expected {
     fn check_file(&self, place: &Path, path: &str, content: Content, links: Option<u64>) {
         let told = tree::tell(&place.join(path));
         let right = random::bytes(content.seed, content.length);
-        assert!(told.bytes == right, "{path}: {} bytes of {}, the first wrong one at {:?}", told.bytes.len(), right.len(),
-            told.bytes.iter().zip(&right).position(|(is, should)| is != should));
+        assert!(
+            told.bytes == right,
+            "{path}: {} bytes of {}, the first wrong one at {:?}",
+            told.bytes.len(),
+            right.len(),
+            told.bytes.iter().zip(&right).position(|(is, should)| is != should)
+        );
         assert_eq!(told.mode & 0o7777, content.mode, "{path}: mode");
         assert_eq!(told.mtime, (content.mtime.0, i64::from(content.mtime.1)), "{path}: modification time");
-        assert_eq!(told.xattrs.get(XATTR.as_bytes()).map(Vec::as_slice), Some(&content.seed.to_le_bytes()[..]), "{path}: xattr");
+        assert_eq!(
+            told.xattrs.get(XATTR.as_bytes()).map(Vec::as_slice),
+            Some(&content.seed.to_le_bytes()[..]),
+            "{path}: xattr"
+        );
         if let Some(links) = links {
             assert_eq!(told.links, links, "{path}: links");
         }

@@ -43,12 +43,21 @@ impl Writer {
     fn new(home: &Path, number: u64, seed: u64) -> Writer {
         let dir = format!("w{number}-{seed:x}");
         let random = fastrand::Rng::with_seed(seed);
-        Writer { place: home.join("mnt/place"), journal: Journal::open(home, number), random, dir, names: Vec::new(), next: 0 }
+        Writer {
+            place: home.join("mnt/place"),
+            journal: Journal::open(home, number),
+            random,
+            dir,
+            names: Vec::new(),
+            next: 0,
+        }
     }
 
     fn step(&mut self) -> Result<()> {
         if self.next == 0 {
-            self.done(Step::Directory { path: self.dir.clone() }, |writer, step| std::fs::create_dir(writer.at(step.path())))?;
+            self.done(Step::Directory { path: self.dir.clone() }, |writer, step| {
+                std::fs::create_dir(writer.at(step.path()))
+            })?;
         }
         match self.random.u8(..100) {
             _ if self.names.len() > KEPT => self.remove(),
@@ -98,7 +107,9 @@ impl Writer {
 
     fn create(&mut self) -> Result<()> {
         let (path, content) = (self.new_path(), self.content());
-        self.done(Step::File { path: path.clone(), content }, |writer, step| write_and_close(&writer.at(step.path()), content))?;
+        self.done(Step::File { path: path.clone(), content }, |writer, step| {
+            write_and_close(&writer.at(step.path()), content)
+        })?;
         self.names.push(path);
         Ok(())
     }
@@ -135,7 +146,9 @@ impl Writer {
     fn rename(&mut self) -> Result<()> {
         let (index, to) = (self.some_path(), self.new_path());
         let path = std::mem::replace(&mut self.names[index], to.clone());
-        self.done(Step::Rename { path, to: to.clone() }, |writer, step| std::fs::rename(writer.at(step.path()), writer.at(&to)))
+        self.done(Step::Rename { path, to: to.clone() }, |writer, step| {
+            std::fs::rename(writer.at(step.path()), writer.at(&to))
+        })
     }
 
     fn remove(&mut self) -> Result<()> {

@@ -16,7 +16,8 @@ fn live_and_die(scene: &mut Scene, life: u64, random: &mut fastrand::Rng) {
     let home = scene.home().to_owned();
     let seeds: Vec<_> = numbers.map(|number| (number, random.u64(..))).collect();
     let pid = scene.server().pid();
-    let writers: Vec<_> = seeds.iter().map(|&(number, seed)| scene.actor("keep-writing", &home, &[number, seed])).collect();
+    let writers: Vec<_> =
+        seeds.iter().map(|&(number, seed)| scene.actor("keep-writing", &home, &[number, seed])).collect();
     std::thread::sleep(Duration::from_millis(random.u64(150..700)));
     let mut writers = writers;
     for writer in &mut writers {

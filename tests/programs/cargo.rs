@@ -8,20 +8,30 @@ use std::time::Duration;
 fn cargo<'a>(scene: &'a crate::harness::Scene, arguments: &[&str]) -> Program<'a> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let program = scene.program(cargo).args(arguments).env("CARGO_HOME", scene.home().join("cargo-home"));
-    program.env("CARGO_NET_OFFLINE", "true").env("CARGO_TERM_COLOR", "never").env("CARGO_ENCODED_RUSTFLAGS", "")
-        .env("CARGO_TARGET_DIR", scene.path().join("target")).env("CARGO_INCREMENTAL", "1")
+    program
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("CARGO_TERM_COLOR", "never")
+        .env("CARGO_ENCODED_RUSTFLAGS", "")
+        .env("CARGO_TARGET_DIR", scene.path().join("target"))
+        .env("CARGO_INCREMENTAL", "1")
 }
 
 fn write_crates(scene: &crate::harness::Scene) {
     let manifest = |name: &str, more: &str| {
-        format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\ndescription = \"small\"\nlicense = \"MIT\"\n{more}\n[workspace]\n")
+        format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\ndescription = \"small\"\nlicense = \"MIT\"\n{more}\n[workspace]\n"
+        )
     };
     for name in ["greet", "app"] {
         create_dir_all(scene.at(name).join("src")).expect("mkdir");
     }
     put(scene.at("greet/Cargo.toml"), manifest("greet", ""));
-    let library = "//! Greets.\n/// A greeting.\npub fn greeting(name: &str) -> String { format!(\"hello, {name}\") }\n";
-    put(scene.at("greet/src/lib.rs"), format!("{library}#[test]\nfn it_greets() {{ assert_eq!(greeting(\"x\"), \"hello, x\"); }}\n"));
+    let library =
+        "//! Greets.\n/// A greeting.\npub fn greeting(name: &str) -> String { format!(\"hello, {name}\") }\n";
+    put(
+        scene.at("greet/src/lib.rs"),
+        format!("{library}#[test]\nfn it_greets() {{ assert_eq!(greeting(\"x\"), \"hello, x\"); }}\n"),
+    );
     put(scene.at("app/Cargo.toml"), manifest("app", "[dependencies]\ngreet = { path = \"../greet-0.1.0\" }\n"));
     put(scene.at("app/src/main.rs"), "fn main() { println!(\"{}\", greet::greeting(\"mount\")); }\n");
     put(scene.at("app/build.rs"), "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }\n");

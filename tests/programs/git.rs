@@ -1,6 +1,6 @@
 //! git: repositories of 2,000 files, branches, garbage collection, clones, submodules and worktrees.
 
-use crate::harness::{MountSpec, Scene, Sessions, Kind, each_stored_kind, program, slurp, tree};
+use crate::harness::{Kind, MountSpec, Scene, Sessions, each_stored_kind, program, slurp, tree};
 use std::time::Duration;
 
 each_stored_kind! {
@@ -53,7 +53,13 @@ each_stored_kind! {
 fn clone_between_mounts(kind: Kind, sessions: Sessions) {
     program::need(&["git"]);
     let outer = if kind == Kind::Native { kind } else { Kind::Disk };
-    let other = if kind == Kind::Sqlite { Kind::Disk } else if kind == Kind::Disk { Kind::Sqlite } else { kind };
+    let other = if kind == Kind::Sqlite {
+        Kind::Disk
+    } else if kind == Kind::Disk {
+        Kind::Sqlite
+    } else {
+        kind
+    };
     let mounts = vec![MountSpec::new("/", outer), MountSpec::new("other", other), MountSpec::new("place", kind)];
     let scene = Scene::with_mounts(kind, sessions, mounts);
     tree::make(&scene.at("repo"), 2000, 7);

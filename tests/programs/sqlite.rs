@@ -11,7 +11,8 @@ fn inserts() -> String {
         script.push_str("begin;\n");
         for row in 0..100 {
             let number = transaction * 100 + row;
-            writeln!(script, "insert into t(v, b) values('row {number}', randomblob({}));", 20 + number % 300).expect("text");
+            writeln!(script, "insert into t(v, b) values('row {number}', randomblob({}));", 20 + number % 300)
+                .expect("text");
         }
         script.push_str("commit;\n");
     }

@@ -27,10 +27,6 @@ pub struct Cli {
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub verbose: u8,
 
-    /// Set by `mount` for the process that it leaves behind
-    #[arg(long, hide = true)]
-    pub daemon: bool,
-
     #[command(subcommand)]
     pub command: Command,
 }

@@ -19,6 +19,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Exit code 125 where nothing is mounted, 126 and 127 as a shell gives them. It returns only with one.
+#[expect(clippy::disallowed_methods, reason = "the process becomes the command, and has no other thread")]
 pub fn run(arguments: &cli::Exec) -> Result<(), Failure> {
     let dir = mountpoint::resolve(&arguments.dir).map_err(Failure::from).map_err(|failure| failure.exit(CANNOT_RUN))?;
     check_mounted(&dir).map_err(|failure| failure.exit(CANNOT_RUN))?;

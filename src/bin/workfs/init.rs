@@ -2,6 +2,7 @@
 
 use crate::cli;
 use crate::failure::Failure;
+use crate::output;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 
@@ -20,6 +21,5 @@ pub fn run(arguments: &cli::Init) -> Result<(), Failure> {
     };
     let mut file = File::create_new(&arguments.file).map_err(failed)?;
     file.write_all(TEMPLATE.as_bytes()).map_err(failed)?;
-    println!("{shown} is written; look it through, then: workfs mount -c {shown}");
-    Ok(())
+    output::print(format!("{shown} is written; look it through, then: workfs mount -c {shown}\n"))
 }

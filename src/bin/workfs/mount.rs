@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use workfs::assemble::{self, Place, Plan};
 use workfs::fs::{MountOptions, Nesting};
-use workfs::types::{Errno, Result};
+use workfs::types::{Errno, Error, Result};
 
 /// The config that is read where no other and no mount is named.
 const CONFIG: &str = "workfs.toml";
@@ -64,11 +64,12 @@ fn prepare(arguments: &cli::Mount, foreground: bool) -> Result<Job> {
     let plan = plan(arguments)?;
     let (dir, place) = plan.mountpoint(arguments.dir.as_deref(), arguments.view.as_deref())?;
     let mountpoint = mountpoint::resolve(&dir).map_err(|error| {
-        let hint = match error.errno() {
-            Errno::ENOENT => "; the folder it lies in does not exist, make that first",
-            _ => "",
-        };
-        place.refuse(format!("cannot mount at {}: {error}{hint}", dir.display()))
+        let dir = dir.display();
+        place.refuse(match error.errno() {
+            Errno::ENOENT => format!("the folder that {dir} lies in does not exist; make that first"),
+            Errno::EINVAL => "nothing is mounted over `/`; name another directory".to_owned(),
+            _ => format!("cannot mount at {dir}: {error}"),
+        })
     })?;
     if mountpoint.to_str().is_none() {
         return Err(place.refuse("the path of a mountpoint must be UTF-8; name another directory"));
@@ -112,8 +113,10 @@ fn plan(arguments: &cli::Mount) -> Result<Plan> {
         }
         None => Plan::default(),
     };
+    // The daemon leaves this folder, so no path may depend on it.
+    let here = std::env::current_dir().map_err(|error| Error::from_io("current directory", error))?;
     for argument in &arguments.mounts {
-        plan.add(assemble::read_argument(argument, Path::new(""))?)?;
+        plan.add(assemble::read_argument(argument, &here)?)?;
     }
     Ok(plan)
 }

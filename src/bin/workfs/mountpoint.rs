@@ -7,12 +7,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use workfs::assemble::Place;
 use workfs::types::{Errno, Error, Result};
 
 /// How long a mount may take to answer before it counts as silent.
 const ANSWER: Duration = Duration::from_secs(3);
+
+/// How long a mount may outlive the lock of its process, which the kernel takes apart piece by piece.
+const DYING: Duration = Duration::from_secs(2);
 
 /// What lies at a path.
 #[derive(Debug)]
@@ -67,13 +70,15 @@ pub fn probe(path: &Path) -> Found {
 }
 
 fn look(path: &Path) -> Found {
-    let found = std::fs::symlink_metadata(path)
+    let found = workfs::fs::ask(path)
+        .and_then(|()| std::fs::symlink_metadata(path))
         .and_then(|found| if found.is_dir() { std::fs::read_dir(path).map(Some) } else { Ok(None) });
     match found {
         Ok(Some(mut entries)) => Found::Directory(entries.next().is_none()),
         Ok(None) => Found::NoDirectory,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
-        Err(error) if error.raw_os_error() == Some(Errno::ENOTCONN.raw()) => Found::Dead,
+        // A request that was under way when the process died is broken off; later ones find no connection.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => Found::Dead,
         Err(error) => Found::Failed(error),
     }
 }
@@ -87,20 +92,34 @@ fn look(path: &Path) -> Found {
 /// `EINVAL` where it is no directory; `EBUSY` where another FUSE filesystem is mounted; what `mkdir(2)` says.
 pub fn prepare(mountpoint: &Path, place: &Place) -> Result<Prepared> {
     let mut prepared = Prepared { made: None, notes: Vec::new() };
-    // A dead mount may cover another dead one.
-    for _ in 0..16 {
+    if clear(mountpoint)? {
+        prepared.notes.push(format!("a dead mount at {} was cleaned away", mountpoint.display()));
+    }
+    prepared.settle(probe(mountpoint), mountpoint, place)?;
+    Ok(prepared)
+}
+
+/// Detaches the dead mounts at `mountpoint`, of which one may cover another; tells whether there were any. The caller
+/// holds the mountpoint's lock: a mount of ours that still answers is about to die with a process that was killed.
+///
+/// # Errors
+/// What `umount2(2)` or `fusermount3` says.
+pub fn clear(mountpoint: &Path) -> Result<bool> {
+    let end = Instant::now() + DYING;
+    let mut cleared = false;
+    while mountinfo::at(mountpoint).is_some_and(|mount| mount.is_fuse()) && Instant::now() < end {
         match probe(mountpoint) {
             Found::Dead => {
                 detach(mountpoint)?;
-                prepared.notes.push(format!("a dead mount at {} was cleaned away", mountpoint.display()));
+                cleared = true;
             }
-            found => {
-                prepared.settle(found, mountpoint, place)?;
-                return Ok(prepared);
+            Found::Directory(_) if mountinfo::at(mountpoint).is_some_and(|mount| mount.is_workfs()) => {
+                std::thread::sleep(Duration::from_millis(10));
             }
+            _ => break,
         }
     }
-    Err(busy(mountpoint, "dead mounts lie there that cannot be cleaned away; try `umount -l` as root"))
+    Ok(cleared)
 }
 
 /// What was done for a mountpoint.

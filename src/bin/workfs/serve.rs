@@ -20,6 +20,8 @@ use workfs::workspace::Workspace;
 
 /// How long the volumes may take to write out what is pending.
 const CLOSE: Duration = Duration::from_secs(120);
+/// How long another process may take to say that it serves the mountpoint.
+const ANSWER: Duration = Duration::from_secs(3);
 /// How often an unmount that a signal asked for is tried again while programs use the mount.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -45,7 +47,8 @@ pub struct Job {
 /// # Errors
 /// What keeps it from being mounted; what could not be written out at the end.
 pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -> std::result::Result<(), Failure> {
-    let Some(_lock) = job.state.lock(&job.mountpoint)? else {
+    let served = || job.state.entry(&job.mountpoint).is_some_and(|entry| entry.is_alive()) && listens(&job);
+    let Some(_lock) = job.state.lock(&job.mountpoint, served)? else {
         return Err(already_mounted(&job).into());
     };
     let prepared = mountpoint::prepare(&job.mountpoint, &job.place)?;
@@ -58,12 +61,23 @@ pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -
     let result = runtime.block_on(run(&job, prepared.notes, ready));
     job.state.forget(&job.mountpoint);
     // The process ends now. A session that was detached by force may use the runtime to the last moment.
-    std::mem::forget(runtime);
+    let _runtime = std::mem::ManuallyDrop::new(runtime);
     if let (Err(_), Some(made)) = (&result, prepared.made) {
         // Made for a mount that did not come about. It stays if something lies in it.
         let _ = std::fs::remove_dir(made);
     }
     Ok(result?)
+}
+
+/// Whether the process that is noted for the mountpoint still listens. One that was killed may take a while to be gone,
+/// but its socket closes at once; one that is frozen gives no answer at all, and counts.
+fn listens(job: &Job) -> bool {
+    let socket = job.state.socket(&job.mountpoint);
+    let Ok(runtime) = control::runtime() else { return true };
+    match runtime.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::TimedOut,
+    }
 }
 
 fn already_mounted(job: &Job) -> Error {
@@ -98,23 +112,26 @@ async fn run(job: &Job, notes: Vec<String>, ready: impl FnOnce(Vec<String>) -> s
         Err(error) => error!("{error}"),
     }
     if let Some(asker) = asker {
+        let served = asker.served.clone();
         asker.reply(match &result {
             Ok(()) => Reply::Done,
             Err(error) => Reply::Failed(Failure::new(error.to_string())),
         });
-        // The task that holds the connection sends it.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        served.finish_replies().await;
     }
     result
 }
 
 /// Whoever asked for the unmount over the control socket, and waits for the reply.
-struct Asker(oneshot::Sender<Reply>);
+struct Asker {
+    reply: oneshot::Sender<Reply>,
+    served: Arc<Served>,
+}
 
 impl Asker {
     fn reply(self, reply: Reply) {
         // One who went away in the meantime needs none.
-        let _ = self.0.send(reply);
+        let _ = self.reply.send(reply);
     }
 }
 
@@ -126,6 +143,9 @@ async fn mount_and_wait(
 ) -> Result<Option<Asker>> {
     // Before the mount: a signal that comes while it is made must not leave a dead one behind.
     let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
+    // No folder is kept busy; every path is absolute by now.
+    #[expect(clippy::disallowed_methods, reason = "it is done once, when every path is absolute")]
+    std::env::set_current_dir("/").map_err(|error| Error::from_io("leave the folder", error))?;
     let view = Arc::new(mount(job, workspace).await?);
     let (sender, requests) = mpsc::channel(1);
     let served =
@@ -138,12 +158,8 @@ async fn mount_and_wait(
         }
     };
     info!("mounted at {}, by process {}", job.mountpoint.display(), served.entry.pid);
-    // Nothing is found by its relative path any more, and no folder is kept busy.
-    let _ = std::env::set_current_dir("/");
-    let asker = wait(&view, &mut signals, requests).await;
-    if asker.is_none() {
-        control.abort();
-    }
+    let asker = wait(&served, &mut signals, requests).await;
+    control.abort();
     Ok(asker)
 }
 
@@ -184,7 +200,8 @@ fn announce(
 }
 
 /// Waits until the view is unmounted: from outside, by a signal, or because somebody asked.
-async fn wait(view: &Arc<MountedView>, signals: &mut Signals, mut requests: mpsc::Receiver<Ask>) -> Option<Asker> {
+async fn wait(served: &Arc<Served>, signals: &mut Signals, mut requests: mpsc::Receiver<Ask>) -> Option<Asker> {
+    let view = &served.view;
     let mut count = 0;
     let mut said = String::new();
     loop {
@@ -198,7 +215,7 @@ async fn wait(view: &Arc<MountedView>, signals: &mut Signals, mut requests: mpsc
                 info!("{name}");
                 (count > 1, None)
             }
-            Some(ask) = requests.recv() => (ask.lazy, Some(Asker(ask.reply))),
+            Some(ask) = requests.recv() => (ask.lazy, Some(Asker { reply: ask.reply, served: served.clone() })),
             () = tokio::time::sleep(RETRY), if count > 0 => (false, None),
         };
         match (unmount(view, lazy).await, asker) {
@@ -275,6 +292,16 @@ impl Served {
         match self.unmount.send(Ask { lazy, reply }).await {
             Ok(()) => receiver.await.unwrap_or_else(|_| ending()),
             Err(_) => ending(),
+        }
+    }
+
+    /// Waits until the replies that are under way have been sent: each conversation holds this until it is over.
+    async fn finish_replies(self: Arc<Served>) {
+        for _ in 0..200 {
+            if Arc::strong_count(&self) == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use workfs::types::{Errno, Error, Result};
 
-/// How long a lock is waited for that no living process is noted for.
+/// How long a lock is waited for that nobody holds in earnest.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is noted of a mount.
@@ -58,14 +58,14 @@ impl StateDir {
             Error::new("state directory", Errno::ENOENT)
                 .context("neither XDG_RUNTIME_DIR nor HOME is set; set WORKFS_STATE_DIR to a directory of yours")
         })?;
-        let failed = |error| Error::from_io("state directory", error).context(path.display().to_string());
+        let way_out = "set WORKFS_STATE_DIR to a directory of yours";
+        let failed =
+            |error| Error::from_io("state directory", error).context(format!("{} ({way_out} instead)", path.display()));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let owner = std::fs::metadata(&path).map_err(failed)?.uid();
         if owner != rustix::process::geteuid().as_raw() {
-            return Err(Error::new("state directory", Errno::EACCES).context(format!(
-                "{} belongs to user {owner}; set WORKFS_STATE_DIR to a directory of yours",
-                path.display()
-            )));
+            return Err(Error::new("state directory", Errno::EACCES)
+                .context(format!("{} belongs to user {owner}; {way_out}", path.display())));
         }
         Ok(StateDir(path))
     }
@@ -125,18 +125,18 @@ impl StateDir {
         }
     }
 
-    /// Takes the lock of `mountpoint`; `None` where a living process serves it. A process that is just starting, or was
-    /// killed and is not quite gone, is waited for.
+    /// Takes the lock of `mountpoint`; `None` where somebody has it and `serves` says that it is in earnest. A process
+    /// that is just starting, or was killed and is not quite gone, is waited for.
     ///
     /// # Errors
     /// What `open(2)` and `flock(2)` say.
-    pub fn lock(&self, mountpoint: &Path) -> Result<Option<Lock>> {
+    pub fn lock(&self, mountpoint: &Path, serves: impl Fn() -> bool) -> Result<Option<Lock>> {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(lock) = self.try_lock(mountpoint)? {
                 return Ok(Some(lock));
             }
-            if Instant::now() > end || self.entry(mountpoint).is_some_and(|entry| entry.is_alive()) {
+            if Instant::now() > end || serves() {
                 return Ok(None);
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -213,11 +213,12 @@ mod tests {
     fn a_lock_keeps_others_off_until_it_is_dropped() {
         let folder = tempfile::tempdir().expect("a folder");
         let state = StateDir(folder.path().to_owned());
-        let lock = state.lock(Path::new("/a")).expect("no error").expect("free");
+        let lock = state.try_lock(Path::new("/a")).expect("no error").expect("free");
+        assert!(state.lock(Path::new("/a"), || true).expect("no error").is_none());
         assert!(state.try_lock(Path::new("/a")).expect("no error").is_none());
-        assert!(state.lock(Path::new("/b")).expect("no error").is_some());
+        assert!(state.try_lock(Path::new("/b")).expect("no error").is_some());
         drop(lock);
-        assert!(state.lock(Path::new("/a")).expect("no error").is_some());
+        assert!(state.lock(Path::new("/a"), || false).expect("no error").is_some());
         assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
     }
 

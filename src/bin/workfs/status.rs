@@ -4,9 +4,11 @@ use crate::cli;
 use crate::control::{self, Reply, Request};
 use crate::failure::{DEAD, Failure, NOT_MOUNTED};
 use crate::mountpoint;
+use crate::output;
 use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,14 +45,13 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
         }
     }
     let told = control::runtime()?.block_on(ask_all(&state, entries));
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))?;
-        println!("{text}");
+    output::print(if arguments.json {
+        serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))? + "\n"
     } else if told.is_empty() {
-        println!("nothing is mounted; `workfs mount --help` tells how");
+        "nothing is mounted; `workfs mount --help` tells how\n".to_owned()
     } else {
-        print!("{}", told.iter().map(text).collect::<Vec<_>>().join("\n"));
-    }
+        told.iter().map(text).collect::<Vec<_>>().join("\n")
+    })?;
     let live = told.iter().all(|told| matches!(told, Told::Live(_)));
     Ok(if live { 0 } else { DEAD })
 }
@@ -67,10 +68,21 @@ async fn ask(state: &StateDir, entry: Entry) -> Told {
     let error = match control::ask(&state.socket(&entry.mountpoint), Request::Status, ANSWER).await {
         Ok(Reply::Status(report)) => return Told::Live(report),
         Ok(_) => "it answered something else than it was asked".to_owned(),
-        Err(_) if !entry.is_alive() => return dead(entry),
+        Err(error) if error.kind() != ErrorKind::TimedOut && is_dying(&entry).await => return dead(entry),
         Err(error) => error.to_string(),
     };
     Told::Silent { mountpoint: entry.mountpoint, pid: entry.pid, log: entry.log, started: entry.started, error }
+}
+
+/// Whether a process that listens no more is gone within a moment: one that was killed closes its socket at once.
+async fn is_dying(entry: &Entry) -> bool {
+    for _ in 0..200 {
+        if !entry.is_alive() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
 }
 
 fn dead(entry: Entry) -> Told {

@@ -7,6 +7,7 @@ use crate::mountinfo;
 use crate::mountpoint::{self, Found};
 use crate::process;
 use crate::state::{Entry, StateDir};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,10 +36,10 @@ fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
     let socket = state.socket(&entry.mountpoint);
     let runtime = control::runtime()?;
     // Writing out may take long; that nobody listens is known sooner.
-    if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER))
-        && entry.is_alive()
-    {
-        return silent(entry, lazy, &error);
+    if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+        // One that was killed closes its socket at once, and is gone a little later.
+        let dying = error.kind() != ErrorKind::TimedOut && process::wait_gone(entry.pid, entry.process_start, END);
+        return if dying { clean(state, entry) } else { silent(entry, lazy, &error) };
     }
     match runtime.block_on(control::ask(&socket, Request::Unmount { lazy }, UNMOUNT)) {
         Ok(Reply::Done) => {}
@@ -77,11 +78,10 @@ fn silent(entry: &Entry, lazy: bool, error: &std::io::Error) -> Result<(), Failu
 
 /// Cleans up what a process that was killed left behind.
 fn clean(state: &StateDir, entry: &Entry) -> Result<(), Failure> {
-    let Some(_lock) = state.lock(&entry.mountpoint)? else {
+    let Some(_lock) = state.lock(&entry.mountpoint, || false)? else {
         return Err(Failure::new(format!("{} is just being mounted again", entry.mountpoint.display())));
     };
-    while let Found::Dead = mountpoint::probe(&entry.mountpoint) {
-        mountpoint::detach(&entry.mountpoint)?;
+    if mountpoint::clear(&entry.mountpoint)? {
         eprintln!("workfs: the dead mount at {} is cleaned away", entry.mountpoint.display());
     }
     state.forget(&entry.mountpoint);

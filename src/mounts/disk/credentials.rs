@@ -122,6 +122,7 @@ impl<'a> Acting<'a> {
 }
 
 impl Drop for Acting<'_> {
+    #[expect(clippy::disallowed_methods, reason = "to act as the wrong user is worse than to leave a dead mount")]
     fn drop(&mut self) {
         // Going back to user 0 also gives back the capabilities that leaving it took away (capabilities(7)).
         let restored = (!self.uid || sys::set_fs_uid(0))

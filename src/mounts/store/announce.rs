@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 /// Commits that a listener may fall behind before it is told [`StoreChange::Lost`].
-const KEPT: usize = 4096;
+const KEPT: usize = 1024;
 
 /// Tells commits, in the order in which it is given them.
 pub struct Announcer(broadcast::Sender<StoreChange>);

@@ -77,7 +77,7 @@ impl Guide {
 
     /// Runs a program in the mount, shows its command line and what it printed, and returns that. It must succeed.
     pub async fn run(&self, program: &str, arguments: &[&str]) -> Step<String> {
-        let shown = format!("{program} {}", arguments.join(" "));
+        let shown = typed(program, arguments);
         say(&format!("   $ {shown}"));
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.sample.mountpoint()).kill_on_drop(true).stdin(Stdio::null());
@@ -94,13 +94,13 @@ impl Guide {
     pub async fn has(&self, program: &str) -> bool {
         let mut command = Command::new(program);
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().await.is_ok_and(|status| status.success())
+        self.wait(program, command.kill_on_drop(true).status()).await.is_ok_and(|status| status.success())
     }
 
     /// Runs this very command, as a user would. It is not interrupted halfway, since a mount in the making could not
     /// be cleaned up.
     pub async fn workfs(&self, arguments: &[&str]) -> Step<String> {
-        let shown = format!("workfs {}", arguments.join(" "));
+        let shown = typed("workfs", arguments);
         say(&format!("   $ {}", shown.replace(" -m ", " \\\n       -m ")));
         let output = self.own_command(arguments).output();
         let output = tokio::time::timeout(STEP, output).await;
@@ -161,6 +161,15 @@ impl Guide {
         }
         self.sample.remove().map_err(|error| left(&error))
     }
+}
+
+/// A command line as one would type it.
+fn typed(program: &str, arguments: &[&str]) -> String {
+    let special = |word: &&str| word.contains([' ', '?', '*', '$', '%', '&']);
+    arguments.iter().fold(program.to_owned(), |line, word| match special(word) {
+        true => format!("{line} '{word}'"),
+        false => format!("{line} {word}"),
+    })
 }
 
 /// Shows what a program printed; refuses where it failed.
