@@ -75,7 +75,7 @@ each_kind! {
         set(&file, (11, 0), (22, 0)).expect("utimensat");
         set(&file, (0, UTIME_OMIT), (33, 0)).expect("utimensat");
         assert_eq!((accessed(&file).0, modified(&file).0), (11, 33));
-        set(&file, (0, UTIME_NOW.into()), (0, UTIME_OMIT.into())).expect("utimensat");
+        set(&file, (0, UTIME_NOW), (0, UTIME_OMIT)).expect("utimensat");
         assert_eq!(modified(&file).0, 33);
         assert!(accessed(&file).0 > 1_600_000_000, "the access time is now");
         assert_eq!(set(&file, (0, 1_000_000_000), (0, 0)).errno(), Errno::INVAL);

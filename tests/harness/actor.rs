@@ -17,8 +17,11 @@ pub struct Part {
     pub numbers: Vec<u64>,
 }
 
+/// What a process does in its part.
+type Role = fn(&Part);
+
 /// The roles, which stand in the files of the tests that use them.
-const ROLES: &[(&str, fn(&Part))] = &[
+const ROLES: &[(&str, Role)] = &[
     ("echo", echo),
     ("append", crate::behaviour_append::append_lines),
     ("hold-flock", crate::behaviour_locks::hold_flock),

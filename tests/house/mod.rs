@@ -148,8 +148,11 @@ fn unsafe_code_is_only_where_it_may_be() {
     complain(faults, "unsafe code stands in few files, each with its reason");
 }
 
+/// A call, by the parts of its path, and the files that may make it, each with its reason.
+type Sparing = (&'static [&'static str], &'static [(&'static str, &'static str)]);
+
 /// What may be called only in few files, and why there.
-const SPARING: &[(&[&str], &[(&str, &str)])] = &[(
+const SPARING: &[Sparing] = &[(
     &["thread", "sleep"],
     &[
         ("src/fs/watch.rs", "the watch has a thread of its own"),

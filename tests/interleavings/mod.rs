@@ -9,9 +9,12 @@ mod run;
 
 use explore::Explorer;
 use model::How::{Exchange, NoReplace, Replace};
+pub use model::Seen;
 use model::{A, B, C, D, F, G, Model, Op, ROOT, SUB};
-use run::{News, Result_, run};
+pub use raw::picture;
+use run::{News, Ran, run};
 use std::collections::BTreeMap;
+use workfs::types::Errno;
 
 /// Operations that meet each other on the small tree.
 fn operations() -> Vec<Op> {
@@ -61,10 +64,11 @@ fn triples() -> Vec<[Op; 3]> {
     ]
 }
 
+/// An order of whole operations, what each gives, and the tree after them.
+type Serial = (Vec<usize>, Vec<Result<(), Errno>>, BTreeMap<String, Seen>);
+
 /// What the operations give one after another, in each order.
-fn serial(
-    ops: &[Op],
-) -> Vec<(Vec<usize>, Vec<std::result::Result<(), workfs::types::Errno>>, BTreeMap<String, model::Seen>)> {
+fn serial(ops: &[Op]) -> Vec<Serial> {
     let mut orders: Vec<Vec<usize>> = vec![vec![]];
     for _ in ops {
         orders = orders
@@ -89,7 +93,7 @@ async fn check(ops: &[Op], news: News) -> usize {
     let allowed = serial(ops);
     let mut explorer = Explorer::default();
     loop {
-        let Result_ { outcomes, picture } = run(ops, news, &mut explorer).await;
+        let Ran { outcomes, picture } = run(ops, news, &mut explorer).await;
         let matches = allowed.iter().any(|(_, results, tree)| *results == outcomes && *tree == picture);
         assert!(
             matches,

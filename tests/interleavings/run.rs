@@ -30,7 +30,7 @@ pub enum News {
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Result_ {
+pub struct Ran {
     pub outcomes: Vec<std::result::Result<(), Errno>>,
     pub picture: BTreeMap<String, Seen>,
 }
@@ -165,7 +165,7 @@ impl Client<'_> {
 }
 
 /// Runs the operations, each by a client of its own, in an order that the explorer has not seen.
-pub async fn run(ops: &[Op], news: News, explorer: &mut Explorer) -> Result_ {
+pub async fn run(ops: &[Op], news: News, explorer: &mut Explorer) -> Ran {
     let store: Arc<dyn Store> = MemoryStore::new();
     let nodes = plant(store.clone()).await;
     let mut volumes = Vec::new();
@@ -196,7 +196,7 @@ pub async fn run(ops: &[Op], news: News, explorer: &mut Explorer) -> Result_ {
         volume.close().await.expect("closes");
     }
     let ids = nodes.iter().map(|(id, node)| (*node, *id)).collect();
-    Result_ { outcomes, picture: raw::picture(&*store, &ids).await }
+    Ran { outcomes, picture: raw::picture(&*store, &ids).await }
 }
 
 async fn drive(clients: &mut [Client<'_>], news: News, explorer: &mut Explorer) {

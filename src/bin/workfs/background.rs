@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -88,14 +88,21 @@ fn listen(child: &mut Child) -> Result<Started, String> {
         let _ = sender.send(result);
     });
     match receiver.recv_timeout(START) {
-        Ok(Ok(told)) if told.is_empty() => Err(match child.wait() {
-            Ok(status) => format!("ended before the mount answered ({status})"),
-            Err(error) => format!("was lost: {error}"),
+        Ok(Ok(told)) if told.is_empty() => Err(match exit_status(child) {
+            Some(status) => format!("ended before the mount answered ({status})"),
+            None => "let go of its starter before the mount answered, and was ended".to_owned(),
         }),
         Ok(Ok(told)) => serde_json::from_slice(&told).map_err(|error| format!("told what is not understood: {error}")),
         Ok(Err(error)) => Err(format!("cannot be heard: {error}")),
         Err(_) => Err(format!("did not mount within {} s and was ended", START.as_secs())),
     }
+}
+
+/// How a process that has closed its pipe ended, if it does so soon.
+fn exit_status(child: &mut Child) -> Option<ExitStatus> {
+    let start = process::started(child.id()).unwrap_or_default();
+    process::wait_gone(child.id(), start, END);
+    child.try_wait().ok().flatten()
 }
 
 /// Ends a process that was started but is not wanted: first kindly, so that it unmounts.

@@ -10,26 +10,26 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 /// All volumes, outermost first; they are asked at once.
 pub async fn of(workspace: &Workspace) -> Vec<MountReport> {
-    // Tasks of their own, since a volume that hangs in a system call would hold up the one that waits here.
-    let asked = workspace.mounts().iter().map(|mount| tokio::spawn(ask(mount.clone()))).collect::<Vec<_>>();
-    let mut reports = Vec::with_capacity(asked.len());
-    for (mount, answer) in workspace.mounts().iter().zip(asked) {
-        let (size, health) = match tokio::time::timeout(ANSWER, answer).await {
-            Ok(Ok(Ok(size))) => (Some(size_report(&size)), "ok".to_owned()),
-            Ok(Ok(Err(error))) => (None, error.to_string()),
-            Ok(Err(error)) => (None, error.to_string()),
-            Err(_) => (None, format!("no answer within {} s", ANSWER.as_secs())),
-        };
-        reports.push(MountReport {
-            at: mount.at.to_string(),
-            kind: mount.kind.to_owned(),
-            label: mount.label.clone(),
-            read_only: mount.read_only,
-            size,
-            health,
-        });
+    futures::future::join_all(workspace.mounts().iter().map(report)).await
+}
+
+async fn report(mount: &Mount) -> MountReport {
+    // A task of its own, since a volume that hangs in a system call would hold up whoever waits here.
+    let answer = tokio::time::timeout(ANSWER, tokio::spawn(ask(mount.clone()))).await;
+    let (size, health) = match answer {
+        Ok(Ok(Ok(size))) => (Some(size_report(&size)), "ok".to_owned()),
+        Ok(Ok(Err(error))) => (None, error.to_string()),
+        Ok(Err(error)) => (None, error.to_string()),
+        Err(_) => (None, format!("no answer within {} s", ANSWER.as_secs())),
+    };
+    MountReport {
+        at: mount.at.to_string(),
+        kind: mount.kind.to_owned(),
+        label: mount.label.clone(),
+        read_only: mount.read_only,
+        size,
+        health,
     }
-    reports
 }
 
 /// The root's attributes say whether its records can be read, the rest how full it is.

@@ -61,7 +61,7 @@ pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -
     let result = runtime.block_on(run(&job, prepared.notes, ready));
     job.state.forget(&job.mountpoint);
     // The process ends now. A session that was detached by force may use the runtime to the last moment.
-    std::mem::forget(runtime);
+    let _runtime = std::mem::ManuallyDrop::new(runtime);
     if let (Err(_), Some(made)) = (&result, prepared.made) {
         // Made for a mount that did not come about. It stays if something lies in it.
         let _ = std::fs::remove_dir(made);

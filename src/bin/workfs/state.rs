@@ -58,14 +58,14 @@ impl StateDir {
             Error::new("state directory", Errno::ENOENT)
                 .context("neither XDG_RUNTIME_DIR nor HOME is set; set WORKFS_STATE_DIR to a directory of yours")
         })?;
-        let failed = |error| Error::from_io("state directory", error).context(path.display().to_string());
+        let way_out = "set WORKFS_STATE_DIR to a directory of yours";
+        let failed =
+            |error| Error::from_io("state directory", error).context(format!("{} ({way_out} instead)", path.display()));
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
         let owner = std::fs::metadata(&path).map_err(failed)?.uid();
         if owner != rustix::process::geteuid().as_raw() {
-            return Err(Error::new("state directory", Errno::EACCES).context(format!(
-                "{} belongs to user {owner}; set WORKFS_STATE_DIR to a directory of yours",
-                path.display()
-            )));
+            return Err(Error::new("state directory", Errno::EACCES)
+                .context(format!("{} belongs to user {owner}; {way_out}", path.display())));
         }
         Ok(StateDir(path))
     }

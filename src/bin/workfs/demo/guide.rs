@@ -94,7 +94,7 @@ impl Guide {
     pub async fn has(&self, program: &str) -> bool {
         let mut command = Command::new(program);
         command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().await.is_ok_and(|status| status.success())
+        self.wait(program, command.kill_on_drop(true).status()).await.is_ok_and(|status| status.success())
     }
 
     /// Runs this very command, as a user would. It is not interrupted halfway, since a mount in the making could not

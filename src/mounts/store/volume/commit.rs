@@ -188,6 +188,8 @@ impl Tries {
         match core.commit(batch, origin).await? {
             Outcome::Committed(_) => built.map(Some),
             _ => {
+                // What it holds (opens wait for it) must not be held through the pause.
+                drop(built);
                 txn.forget();
                 if alone {
                     // Somebody else may have come; the background task looks.

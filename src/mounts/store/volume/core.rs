@@ -40,6 +40,8 @@ pub struct Core {
     pub queued: Notify,
     /// Rings where an orphan may have become free.
     pub freed: Notify,
+    /// Rings where others wait for this session to tell what it has open.
+    pub asked: Notify,
     /// Orphans that this session has open and could not claim yet; until it has, it tells nothing of later commits.
     pub unclaimed: Mutex<HashSet<NodeId>>,
     /// The volume was closed.
@@ -69,6 +71,7 @@ impl Core {
             queue: Mutex::new(Vec::new()),
             queued: Notify::new(),
             freed: Notify::new(),
+            asked: Notify::new(),
             unclaimed: Mutex::default(),
             closed: AtomicBool::new(false),
             deaf: AtomicBool::new(false),

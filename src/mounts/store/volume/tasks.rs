@@ -21,7 +21,7 @@ const FLUSH_DELAY: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// How often a session tells that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// The least time between two looks at the orphans.
+/// The least time between two looks at the orphans, and between two heartbeats.
 const SWEEP_DELAY: Duration = Duration::from_millis(50);
 
 /// The tasks of a volume. They end when this is dropped.
@@ -85,6 +85,9 @@ async fn take_in(core: &Core, change: StoreChange) {
         }
     }
     core.applied.fetch_max(revision.0, Ordering::Release);
+    if !own && keys.iter().any(|key| matches!(key, Key::Orphan(_))) {
+        core.asked.notify_one();
+    }
 }
 
 /// A session came, went, or told of what it has open: orphans may have become free.
@@ -149,6 +152,7 @@ async fn keep(core: Arc<Core>) {
     while !core.is_fenced() {
         let done = tokio::select! {
             _ = beat.tick() => session::heartbeat(&core).await,
+            () = core.asked.notified() => session::heartbeat(&core).await,
             () = core.freed.notified() => Ok(()),
         };
         let done = match done {

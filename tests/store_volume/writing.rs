@@ -1,0 +1,139 @@
+//! When written bytes are committed, and what becomes of them when they cannot be.
+
+use super::probe::Probe;
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_flushes_is_committed_within_milliseconds() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (entry, file) = create(&*volume, "f").await;
+    write(&*file, 5, b"abc").await;
+    let node = entry.attr.node;
+    until("the bytes are in the store", async || !probe.blocks(node, 0..9).await.expect("blocks").is_empty()).await;
+    write(&*file, 0, b"x").await;
+    drop(file);
+    let other = open(probe.clone()).await;
+    until("others see them after the close", async || contents(&*other, "f").await.expect("there") == b"x\0\0\0\0abc")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_waits_when_too_much_is_dirty() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (_, file) = create(&*volume, "f").await;
+    probe.fail(Some(Errno::ENOSPC));
+    let mut accepted = 0;
+    let refused = loop {
+        let data = Bytes::from(vec![1; 1 << 20]);
+        match file.write_at(&CALLER, accepted << 20, data, Privileges::Keep).await {
+            Ok(()) => accepted += 1,
+            Err(error) => break error.errno(),
+        }
+        assert!(accepted < 64, "memory is bounded");
+    };
+    assert_eq!(refused, Errno::ENOSPC);
+    assert_eq!(file.attr().await.expect("attr").size, accepted << 20, "the refused write is not there");
+    probe.fail(None);
+    file.flush().await.expect("there is room again");
+    assert_eq!(contents(&*volume, "f").await.expect("there").len(), 1 << 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_committed_is_told_at_the_flush_and_kept() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (_, file) = create(&*volume, "f").await;
+    probe.fail(Some(Errno::EIO));
+    write(&*file, 0, b"abc").await;
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert_eq!(read(&*file).await, b"abc", "still read");
+    assert_eq!(errno(file.flush().await), Errno::EIO);
+    assert_eq!(errno(file.sync(false).await), Errno::EIO);
+    assert_eq!(read(&*file).await, b"abc", "and kept while it is open");
+    probe.fail(None);
+    file.flush().await.expect("the store is back");
+    drop(file);
+    assert_eq!(contents(&*volume, "f").await.expect("there"), b"abc");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_refused_at_the_last_close_is_gone() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (entry, file) = create(&*volume, "f").await;
+    write(&*file, 0, b"old").await;
+    file.flush().await.expect("flush");
+    probe.fail(Some(Errno::ENOSPC));
+    write(&*file, 0, b"new and longer").await;
+    assert_eq!(errno(file.flush().await), Errno::ENOSPC);
+    drop(file);
+    assert_eq!(volume.getattr(entry.attr.node).await.expect("getattr").size, 3);
+    assert_eq!(contents(&*volume, "f").await.expect("there"), b"old");
+    probe.fail(None);
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(contents(&*volume, "f").await.expect("there"), b"old", "it does not come back later");
+}
+
+#[tokio::test]
+async fn an_fsync_makes_something_durable_also_when_all_was_committed() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (_, file) = create(&*volume, "f").await;
+    write(&*file, 0, b"abc").await;
+    file.flush().await.expect("flush");
+    assert!(probe.committed().iter().all(|batch| !batch.durable));
+    file.sync(true).await.expect("sync");
+    assert!(probe.committed().iter().any(|batch| batch.durable));
+    volume.sync().await.expect("syncfs");
+    assert!(probe.committed().iter().any(|batch| batch.durable));
+    let flags = OpenFlags { sync: true, ..RW };
+    let (_, file) = volume.create(&CALLER, ROOT, &name("g"), Mode::new(0o644), flags).await.expect("create");
+    probe.committed();
+    write(&*file, 0, b"abc").await;
+    assert!(probe.committed().iter().any(|batch| batch.durable && !batch.blocks.is_empty()), "O_SYNC");
+}
+
+#[tokio::test]
+async fn a_close_commits_what_is_pending() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (_, file) = create(&*volume, "f").await;
+    write(&*file, 0, b"abc").await;
+    volume.close().await.expect("closes");
+    assert_eq!(errno(file.write_at(&CALLER, 0, Bytes::from_static(b"x"), Privileges::Keep).await), Errno::EIO);
+    let again = open(probe.clone()).await;
+    assert_eq!(contents(&*again, "f").await.expect("there"), b"abc");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn appends_of_replicas_lose_nothing_and_split_nothing() {
+    let store = Probe::new();
+    let volumes = [open(store.clone()).await, open(store.clone()).await];
+    drop(create(&*volumes[0], "log").await);
+    let flags = OpenFlags { append: true, ..RW };
+    let tasks: Vec<_> = (0..4u8)
+        .map(|writer| {
+            let volume = volumes[writer as usize % 2].clone();
+            tokio::spawn(async move {
+                let node = volume.lookup(&CALLER, ROOT, &name("log")).await.expect("lookup").attr.node;
+                let file = volume.open(&CALLER, node, flags).await.expect("open");
+                for n in 0..100u32 {
+                    // Of many lengths, and over the borders of blocks.
+                    let line = [vec![b'a' + writer; 1 + (n as usize * 97) % 5000], b"\n".to_vec()].concat();
+                    write(&*file, 0, &line).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("a writer");
+    }
+    let log = contents(&*open(store.clone()).await, "log").await.expect("there");
+    let lines: Vec<&[u8]> = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 400);
+    assert!(lines.iter().all(|line| line.iter().all(|byte| *byte == line[0])), "no line is torn");
+    let bytes: usize = (0..100usize).map(|n| 2 + (n * 97) % 5000).sum();
+    assert_eq!(log.len(), 4 * bytes);
+}
