@@ -100,6 +100,12 @@ impl Backing {
         }
     }
 
+    /// Whether another session belongs over `id`. Such a node tells no more than that it holds nothing (`fusermount3`
+    /// asks that before it mounts there).
+    pub(super) fn is_sealed(&self, id: NodeId) -> bool {
+        self.skeleton.find(id).is_some_and(|pin| self.skeleton.get(pin).sealed)
+    }
+
     /// Refuses, as `taken`, a name in the directory `id` that a mount needs.
     pub(super) fn unpinned(&self, operation: &'static str, id: NodeId, name: &Name, taken: Errno) -> Result<()> {
         match self.skeleton.child(id, name) {

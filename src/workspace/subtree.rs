@@ -340,13 +340,9 @@ impl Volume for Subtree {
         held.volume.removexattr(caller, held.node, name).await
     }
 
-    /// A sealed node tells that it holds nothing: `fusermount3` asks this of what it mounts over.
     async fn statfs(&self, node: NodeId) -> Result<StatFs> {
-        let sealed = |pin: Pin| self.backing.skeleton.get(pin).sealed;
-        if matches!(self.backing.target("statfs", node)?, Target::Pin(pin) if sealed(pin)) {
-            return Ok(EMPTY);
-        }
-        match self.backing.held("statfs", node).await? {
+        let held = if self.backing.is_sealed(node) { None } else { self.backing.held("statfs", node).await? };
+        match held {
             Some(held) => held.volume.statfs(held.node).await,
             None => Ok(EMPTY),
         }
