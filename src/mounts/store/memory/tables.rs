@@ -165,7 +165,12 @@ impl Tables {
             (Key::Inode(_), _) => self.files += 1,
             _ => {}
         }
-        self.records.insert(key.clone(), Stored { record: record.clone(), revision });
+        let mut record = record.clone();
+        if let (Key::Stats(node), Record::Stats(stats)) = (key, &mut record) {
+            // Whoever puts statistics need not know what is there.
+            stats.allocated = self.blocks.range(*node, 0..u64::MAX).map(|(_, block)| block.bytes.len() as u64).sum();
+        }
+        self.records.insert(key.clone(), Stored { record, revision });
     }
 
     /// The record keeps its revision: who expects statistics expects the last `put`.
