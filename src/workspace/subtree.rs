@@ -3,22 +3,20 @@
 use super::backing::{Backing, Held, Target};
 use super::changes;
 use super::ids::{Ids, Inner};
+use super::pinned::{EMPTY, made_up, moved, unmoved};
 use super::renumbered::Renumbered;
 use super::skeleton::{Pin, Skeleton};
 use super::table::{Crossing, Workspace};
 use crate::mounts::{Capabilities, DirEntry, Freshness, Listing, OpenFile, OpenStyle, Volume};
 use crate::types::{
     Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Generation, Mode, Name, NodeId, OpenFlags,
-    RenameMode, Result, SetAttr, StatFs, Timestamp, TreePath, Validity, XattrMode,
+    RenameMode, Result, SetAttr, StatFs, TreePath, Validity, XattrMode,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Cookies of a pinned directory's own entries lie below this; those of its volume are moved up by as much.
-const OWN_COOKIES: u64 = 1 << 16;
 
 /// A part of the workspace's tree, served by one session: a volume in numbers of the session's own, with the pinned
 /// nodes of the mount table in it.
@@ -30,8 +28,22 @@ pub struct Subtree {
     made: Attr,
 }
 
+impl Workspace {
+    /// What a session at `at` serves: the mount there, or, at the root of a tree without a root mount, a read-only
+    /// directory that holds the mounts and nothing else.
+    ///
+    /// # Errors
+    /// `ENOENT` where nothing is mounted at `at`, unless it is the root.
+    pub fn subtree(&self, at: &TreePath, crossing: Crossing) -> Result<Arc<Subtree>> {
+        if !at.is_root() && !self.mounts().iter().any(|mount| mount.at == *at) {
+            return Err(Error::new("subtree", Errno::ENOENT).context(format!("nothing is mounted at {at}")));
+        }
+        Ok(Arc::new(Subtree::new(self, at, crossing)))
+    }
+}
+
 impl Subtree {
-    pub(super) fn new(workspace: &Workspace, at: &TreePath, crossing: Crossing) -> Subtree {
+    fn new(workspace: &Workspace, at: &TreePath, crossing: Crossing) -> Subtree {
         let (skeleton, served) = Skeleton::new(workspace, at, crossing);
         let volumes: Vec<_> = served.iter().map(|mount| workspace.mounts()[*mount].volume.clone()).collect();
         let backing = Backing::new(skeleton, Ids::new(crossing == Crossing::Cross), volumes);
@@ -362,39 +374,6 @@ impl Volume for Subtree {
     }
 }
 
-/// What a directory that no volume has looks like: made now, by whoever runs this process.
-fn made_up() -> Attr {
-    let now = Timestamp::now();
-    Attr {
-        node: Skeleton::id(0),
-        kind: FileKind::Directory,
-        mode: Mode::new(0o755),
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-        links: 1,
-        rdev: 0,
-        size: 0,
-        blocks: 0,
-        block_size: 4096,
-        atime: now,
-        mtime: now,
-        ctime: now,
-    }
-}
-
-/// A tree of mounts and nothing else holds nothing.
-const EMPTY: StatFs =
-    StatFs { block_size: 4096, blocks: 0, free: 0, available: 0, files: 0, files_free: 0, name_max: 255 };
-
 fn between_volumes(operation: &'static str) -> Error {
     Error::new(operation, Errno::EXDEV).context("the two places lie in different volumes")
-}
-
-fn moved(cookie: Cookie) -> Cookie {
-    Cookie(cookie.0.saturating_add(OWN_COOKIES).min(i64::MAX as u64))
-}
-
-/// Undoes [`moved`]. A volume's last possible cookie, `i64::MAX`, is where ext4 ends a directory, so it stays.
-fn unmoved(cookie: Cookie) -> Cookie {
-    if cookie.0 == i64::MAX as u64 { cookie } else { Cookie(cookie.0.saturating_sub(OWN_COOKIES)) }
 }
