@@ -53,8 +53,11 @@ async fn a_patch_changes_its_bytes_and_no_other(place: Arc<Place>) {
 
 async fn patches_of_one_batch_come_in_order(place: Arc<Place>) {
     let (store, size) = file(&place).await;
-    let at = |index, offset, bytes: &'static str| {
-        BlockChange::Patch { node: NodeId(1), index, offset, bytes: Bytes::from_static(bytes.as_bytes()) }
+    let at = |index, offset, bytes: &'static str| BlockChange::Patch {
+        node: NodeId(1),
+        index,
+        offset,
+        bytes: Bytes::from_static(bytes.as_bytes()),
     };
     let blocks = vec![
         at(0, 0, "aaaaaa"),
@@ -94,9 +97,27 @@ async fn a_discard_clears_parts_and_removes_whole_blocks(place: Arc<Place>) {
     let all: Vec<u8> = (0..4).flat_map(|_| full.clone()).chain(*b"tail").collect();
     let s = size;
     let ranges = [
-        (0, 0), (5, 5), (9, 3), (0, 1), (1, 2), (s - 1, s), (s, s + 1), (s - 1, s + 1), (0, s), (s, 2 * s), (1, s),
-        (10, 3 * s - 10), (s - 1, 3 * s + 1), (3 * s, 4 * s + 2), (4 * s, 4 * s + 4), (4 * s + 1, 4 * s + 4),
-        (4 * s + 1, 4 * s + 2), (4 * s + 2, 9 * s), (7 * s, 8 * s + 1), (2, u64::MAX), (0, u64::MAX),
+        (0, 0),
+        (5, 5),
+        (9, 3),
+        (0, 1),
+        (1, 2),
+        (s - 1, s),
+        (s, s + 1),
+        (s - 1, s + 1),
+        (0, s),
+        (s, 2 * s),
+        (1, s),
+        (10, 3 * s - 10),
+        (s - 1, 3 * s + 1),
+        (3 * s, 4 * s + 2),
+        (4 * s, 4 * s + 4),
+        (4 * s + 1, 4 * s + 4),
+        (4 * s + 1, 4 * s + 2),
+        (4 * s + 2, 9 * s),
+        (7 * s, 8 * s + 1),
+        (2, u64::MAX),
+        (0, u64::MAX),
     ];
     for (start, end) in ranges {
         let whole = BlockChange::Discard { node: NodeId(1), start: 0, end: u64::MAX };
@@ -155,7 +176,9 @@ async fn ranges_of_blocks_are_read(place: Arc<Place>) {
     for index in [0, 2, 3, 9] {
         committed(&*store, patch(1, index, 0, vec![index as u8 + 1])).await;
     }
-    for (range, right) in [(0..1, vec![0]), (1..2, vec![]), (1..4, vec![2, 3]), (3..u64::MAX, vec![3, 9]), (9..9, vec![])] {
+    for (range, right) in
+        [(0..1, vec![0]), (1..2, vec![]), (1..4, vec![2, 3]), (3..u64::MAX, vec![3, 9]), (9..9, vec![])]
+    {
         let found = store.blocks(NodeId(1), range.clone()).await.expect("they are read");
         assert_eq!(found.iter().map(|(index, _)| *index).collect::<Vec<_>>(), right, "{range:?}");
         assert!(found.iter().all(|(index, bytes)| bytes[..] == [*index as u8 + 1]));

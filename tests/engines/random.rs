@@ -49,9 +49,7 @@ fn record(key: &Key, seed: u32) -> Record {
 }
 
 fn field() -> impl Strategy<Value = Field> {
-    prop::sample::select(vec![
-        Field::Size, Field::Links, Field::Entries, Field::Atime, Field::Mtime, Field::Ctime,
-    ])
+    prop::sample::select(vec![Field::Size, Field::Links, Field::Entries, Field::Atime, Field::Mtime, Field::Ctime])
 }
 
 fn field_change() -> impl Strategy<Value = FieldChange> {
@@ -65,23 +63,38 @@ fn block_change() -> impl Strategy<Value = BlockChange> {
     const SIZE: u64 = 128 * 1024;
     let place = || prop_oneof![0..40u64, SIZE - 20..SIZE + 20, 2 * SIZE - 5..2 * SIZE + 9, Just(u64::MAX)];
     prop_oneof![
-        (node(), 0..3u64, prop_oneof![0..50u32, 4080..4120u32, SIZE as u32 - 40..SIZE as u32 - 30], 1..30usize, 1..255u8)
+        (
+            node(),
+            0..3u64,
+            prop_oneof![0..50u32, 4080..4120u32, SIZE as u32 - 40..SIZE as u32 - 30],
+            1..30usize,
+            1..255u8
+        )
             .prop_map(|(node, index, offset, len, byte)| BlockChange::Patch {
                 node: NodeId(node),
                 index,
                 offset,
                 bytes: vec![byte; len].into(),
             }),
-        (node(), place(), place())
-            .prop_map(|(node, start, end)| BlockChange::Discard { node: NodeId(node), start, end }),
+        (node(), place(), place()).prop_map(|(node, start, end)| BlockChange::Discard {
+            node: NodeId(node),
+            start,
+            end
+        }),
     ]
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
     let some = |max| prop::collection::vec(key(), 0..max);
-    let expect = prop::collection::vec((key(), prop_oneof![
-        1 => Just(None), 9 => Just(Some(false)), 1 => Just(Some(true)),
-    ]), 0..3);
+    let expect = prop::collection::vec(
+        (
+            key(),
+            prop_oneof![
+                1 => Just(None), 9 => Just(Some(false)), 1 => Just(Some(true)),
+            ],
+        ),
+        0..3,
+    );
     let guard = prop::collection::vec((node(), field(), 0..3i64), 0..2);
     let fields = prop::collection::vec(field_change(), 0..4);
     let blocks = prop::collection::vec(block_change(), 0..3);
@@ -98,7 +111,10 @@ fn plan() -> impl Strategy<Value = Plan> {
                 guard: guard.map(|(node, field, value)| Guard { node: NodeId(node), field, value }).collect(),
                 put: put.collect(),
                 durable: seed % 8 == 0,
-                delete, fields, blocks, session,
+                delete,
+                fields,
+                blocks,
+                session,
                 ..Batch::default()
             };
             Plan { session, expect, batch }
@@ -111,12 +127,15 @@ async fn batch(store: &dyn Store, plan: &Plan) -> Batch {
     let mut expect = Vec::new();
     for (key, wish) in &plan.expect {
         let has = get(store, key.clone()).await.map(|stored| stored.revision);
-        expect.push((key.clone(), match (wish, has) {
-            (None, _) => Expect::Absent,
-            (Some(false), None) => Expect::Absent,
-            (Some(false), Some(revision)) => Expect::At(revision),
-            (Some(true), _) => Expect::At(Revision(3)),
-        }));
+        expect.push((
+            key.clone(),
+            match (wish, has) {
+                (None, _) => Expect::Absent,
+                (Some(false), None) => Expect::Absent,
+                (Some(false), Some(revision)) => Expect::At(revision),
+                (Some(true), _) => Expect::At(Revision(3)),
+            },
+        ));
     }
     Batch { expect, session: plan.session, ..plan.batch.clone() }
 }
@@ -142,7 +161,10 @@ async fn state(store: &dyn Store) -> Vec<String> {
             }
             found.push(format!("{record:?}"));
         }
-        found.push(format!("{:?}", content(store, node).await.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect::<Vec<_>>()));
+        found.push(format!(
+            "{:?}",
+            content(store, node).await.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect::<Vec<_>>()
+        ));
     }
     found.push(format!("{} files", store.usage().await.expect("the usage").files));
     found

@@ -91,7 +91,9 @@ async fn xattrs_claims_and_sessions_are_answered_whole(place: Arc<Place>) {
     let names: [&[u8]; 4] = [b"security.x", b"user.a", b"user.a\0", b"user.\xff"];
     let xattr = |node, name: &[u8]| Key::Xattr(NodeId(node), Bytes::copy_from_slice(name));
     let value = || Record::Xattr(Bytes::from_static(b"v"));
-    let session = |n: u64| (Key::Session(SessionId(n)), Record::Session(Session { seen: Timestamp(1), acknowledged: Revision(1), pid: 1 }));
+    let session = |n: u64| {
+        (Key::Session(SessionId(n)), Record::Session(Session { seen: Timestamp(1), acknowledged: Revision(1), pid: 1 }))
+    };
     committed(&*store, put(names.iter().rev().map(|name| (xattr(5, name), value())))).await;
     committed(&*store, put([(xattr(4, b"user.z"), value()), (xattr(6, b"a"), value()), session(2), session(1)])).await;
     let claims = [(5, 1), (5, 300), (4, 2), (6, 0)].map(|(n, s)| (Key::Claim(NodeId(n), SessionId(s)), Record::Claim));

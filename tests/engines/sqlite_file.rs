@@ -43,7 +43,8 @@ fn an_operator_reads_whole_paths() {
         committed(&*store, batch).await;
         committed(&*store, patch(3, 0, 0, "bytes")).await;
         let mut sqlite = operator(&path).await;
-        let sql = "SELECT path, kind, mode, size, allocated, modified FROM files WHERE namespace='agents/a' ORDER BY path";
+        let sql =
+            "SELECT path, kind, mode, size, allocated, modified FROM files WHERE namespace='agents/a' ORDER BY path";
         let rows = sqlite.fetch_all(sql).await.expect("the view is there");
         let paths: Vec<String> = rows.iter().map(|row| row.get("path")).collect();
         assert_eq!(paths, ["/", "/docs", "/docs/a b", "/docs/link"]);

@@ -74,8 +74,7 @@ impl SqliteStore {
         let found = schema::prepare(&database, namespace, connect::BUSY).await?;
         let feed = Arc::new(Feed::new(found.id, found.revision));
         let readers = Readers::open(Arc::clone(&database), found.id).await?;
-        let committer =
-            Committer::open(Arc::clone(&database), found.id, found.block_size, Arc::clone(&feed)).await?;
+        let committer = Committer::open(Arc::clone(&database), found.id, found.block_size, Arc::clone(&feed)).await?;
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
             tokio::spawn(Arc::clone(&feed).watch(Arc::clone(&database), stopped.clone())),
