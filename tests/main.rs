@@ -40,5 +40,6 @@ mod many_writers;
 mod nesting;
 mod programs;
 mod read_only;
+mod semantics;
 mod store_volume;
 mod volume_posix;

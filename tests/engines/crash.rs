@@ -41,7 +41,7 @@ async fn work(store: Arc<SqliteStore>, worker: u64) {
             offset: 0,
             bytes: Bytes::copy_from_slice(part),
         });
-        let batch = Batch { blocks: blocks.collect(), durable: number % 16 == 0, ..put(file) };
+        let batch = Batch { blocks: blocks.collect(), durable: number.is_multiple_of(16), ..put(file) };
         let revision = committed(&*store, batch).await;
         // One write, so that a line is whole or not there.
         let line = format!("ack {worker} {number} {}\n", revision.0);

@@ -7,11 +7,11 @@ use super::core::Core;
 use super::data;
 use super::file::File;
 use super::names::{NewFile, build_new};
-use super::nodes::LastClose;
+use super::nodes::Closed;
 use super::numbers;
 use super::orphans;
 use super::privileges;
-use super::view::{attr, entry, records};
+use super::view::{attr, entry, pending, records};
 use crate::mounts::OpenFile;
 use crate::types::{
     Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
@@ -112,8 +112,9 @@ async fn open_known(
     flags: OpenFlags,
 ) -> Result<(Entry, Arc<dyn OpenFile>)> {
     let file = open(core, caller, node, flags).await?;
+    let unsaved = pending(core, node);
     let (inode, stats) = records(core, node).await?;
-    Ok((entry(core, node, &inode, &stats), file))
+    Ok((entry(core, node, &inode, &stats, unsaved), file))
 }
 
 async fn make_open(
@@ -129,7 +130,7 @@ async fn make_open(
     let new = NewFile { operation: "create", kind: FileKind::Regular, mode, rdev: 0, target: b"" };
     let (inode, stats) =
         redo!(core, "create", Some(caller.origin), |txn| build_new(&mut txn, caller, dir, name, node, &new));
-    Ok((entry(core, node, &inode, &stats), Arc::new(handle)))
+    Ok((entry(core, node, &inode, &stats, None), Arc::new(handle)))
 }
 
 #[async_trait]
@@ -192,14 +193,18 @@ impl OpenFile for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let node = self.file.node;
-        let Some(LastClose { claimed }) = self.core.nodes.close(node) else { return };
-        if claimed {
-            self.file.discard();
-            self.core.freed.notify_one();
-        } else if self.file.is_given_up() {
-            tracing::error!(%node, "what was written to it is lost: it could not be committed, as its close was told");
-            self.file.discard();
-            self.core.tell(Origin::OUTSIDE, &[], &[(node, 0, u64::MAX)]);
+        match self.core.nodes.close(node) {
+            Closed::StillOpen => return,
+            Closed::Free => {
+                self.file.discard();
+                self.core.freed.notify_one();
+            }
+            Closed::Last if self.file.is_given_up() => {
+                tracing::error!(%node, "what was written to it is lost: it could not be committed, as its close was told");
+                self.file.discard();
+                self.core.tell(Origin::OUTSIDE, &[], &[(node, 0, u64::MAX)]);
+            }
+            Closed::Last => {}
         }
         self.core.nodes.tidy(node);
     }
