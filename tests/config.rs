@@ -239,3 +239,20 @@ fn a_config_that_is_not_there_is_said_so() {
     assert_eq!(error.errno(), Errno::ENOENT);
     assert!(error.to_string().contains("`workfs init /no/such/w.toml` writes one"), "{error}");
 }
+
+#[test]
+fn a_missing_sqlite_file_is_not_made_for_reading_alone() {
+    let desk = Desk::new();
+    let read_only = mount("docs", "sqlite:./gone.db:ro");
+    desk.refused_arguments(
+        "work",
+        &["docs=sqlite:./gone.db:ro"],
+        "-m docs=sqlite:./gone.db:ro",
+        &["gone.db", "correct the path"],
+    );
+    let both = [ROOT, &mount("notes", "sqlite:./gone.db"), &read_only].concat();
+    let one = |text: &str| text.replace("sqlite:./gone.db:ro\"", "sqlite:./gone.db\"\nread_only = true");
+    desk.accept(&one(&both)).expect("a mount beside it makes the file");
+    fs::write(desk.root.join("gone.db"), b"").expect("written");
+    desk.accept(&one(&[ROOT, &read_only].concat())).expect("the file is there");
+}

@@ -23,7 +23,7 @@ pub fn check(plan: &Plan, mountpoint: &Path, place: &Place) -> Result<()> {
     for mount in &plan.mounts {
         match &mount.volume {
             VolumeUrl::Disk(path) => check_disk(mount, path, mountpoint, place)?,
-            VolumeUrl::Sqlite(path, _) => check_file(mount, path, mountpoint)?,
+            VolumeUrl::Sqlite(path, _) => check_file(plan, mount, path, mountpoint)?,
             VolumeUrl::Memory(_) => {}
         }
     }
@@ -68,7 +68,7 @@ fn check_disk(mount: &PlannedMount, path: &Path, mountpoint: &Path, place: &Plac
     }
 }
 
-fn check_file(mount: &PlannedMount, path: &Path, mountpoint: &Path) -> Result<()> {
+fn check_file(plan: &Plan, mount: &PlannedMount, path: &Path, mountpoint: &Path) -> Result<()> {
     let file = canonical(path);
     if file.starts_with(mountpoint) {
         return Err(inside(mount, &file, mountpoint));
@@ -85,12 +85,20 @@ fn check_file(mount: &PlannedMount, path: &Path, mountpoint: &Path) -> Result<()
             "the store's folder {} does not exist; make it first, or correct the path",
             folder.display()
         ))),
-        _ if mount.read_only && !file.exists() => Err(mount.place.refuse(format!(
+        _ if mount.read_only && !file.exists() && !is_made(plan, &file) => Err(mount.place.refuse(format!(
             "there is no file {}, and it is not made for a read-only mount; correct the path, or mount it writable first",
             file.display()
         ))),
         _ => Ok(()),
     }
+}
+
+/// Whether a mount of `plan` that may write makes the SQLite file `file`.
+fn is_made(plan: &Plan, file: &Path) -> bool {
+    plan.mounts.iter().any(|mount| match &mount.volume {
+        VolumeUrl::Sqlite(path, _) => !mount.read_only && canonical(path) == file,
+        _ => false,
+    })
 }
 
 fn inside(mount: &PlannedMount, path: &Path, mountpoint: &Path) -> crate::types::Error {
