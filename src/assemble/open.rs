@@ -1,5 +1,6 @@
 //! From a plan to a workspace: here the concrete volumes are made.
 
+use super::check::canonical;
 use super::plan::{Plan, PlannedMount};
 use super::volume_url::VolumeUrl;
 use crate::mounts::Volume;
@@ -9,9 +10,8 @@ use crate::mounts::store::sqlite::SqliteStore;
 use crate::mounts::store::{StoreVolume, engine::Store};
 use crate::types::{Error, Result};
 use crate::workspace::{Mount, Workspace};
-use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Opens every volume of `plan`, and puts them together. Where one cannot be opened, those that were are closed again.
 ///
@@ -19,9 +19,18 @@ use std::sync::{Arc, Weak};
 /// What the volume says, with where it was written.
 pub async fn open(plan: &Plan) -> Result<Workspace> {
     let mut mounts = Vec::with_capacity(plan.mounts.len());
+    let mut opened: HashMap<VolumeUrl, Arc<dyn Volume>> = HashMap::new();
     for planned in &plan.mounts {
+        let key = same(&planned.volume);
+        if let Some(volume) = key.as_ref().and_then(|key| opened.get(key)) {
+            mounts.push(mount(planned, volume.clone()));
+            continue;
+        }
         match open_volume(&planned.volume).await {
-            Ok(volume) => mounts.push(mount(planned, volume)),
+            Ok(volume) => {
+                opened.extend(key.map(|key| (key, volume.clone())));
+                mounts.push(mount(planned, volume));
+            }
             Err(error) => {
                 close(&mounts).await;
                 let text = format!("{}: the volume `{}` cannot be opened", planned.place, planned.label);
@@ -54,22 +63,17 @@ async fn open_volume(url: &VolumeUrl) -> Result<Arc<dyn Volume>> {
     let store: Arc<dyn Store> = match url {
         VolumeUrl::Disk(path) => return Ok(DiskVolume::open(path)?),
         VolumeUrl::Sqlite(path, namespace) => SqliteStore::open(path, namespace).await?,
-        VolumeUrl::Memory(None) => MemoryStore::new(),
-        VolumeUrl::Memory(Some(name)) => named_memory(name),
+        VolumeUrl::Memory(_) => MemoryStore::new(),
     };
     Ok(StoreVolume::open(store).await?)
 }
 
-/// The store of this name: the one that somebody in this process uses, else a new one.
-fn named_memory(name: &str) -> Arc<MemoryStore> {
-    static NAMED: Mutex<Option<HashMap<String, Weak<MemoryStore>>>> = Mutex::new(None);
-    let mut named = NAMED.lock();
-    let named = named.get_or_insert_default();
-    named.retain(|_, store| store.strong_count() > 0);
-    if let Some(store) = named.get(name).and_then(Weak::upgrade) {
-        return store;
-    }
-    let store = MemoryStore::new();
-    named.insert(name.to_owned(), Arc::downgrade(&store));
-    store
+/// Which mounts are of one volume; `None` for a volume that is always another. One that is mounted at several places is
+/// opened once, so that what is done at one shows at the others at once.
+fn same(url: &VolumeUrl) -> Option<VolumeUrl> {
+    Some(match url {
+        VolumeUrl::Disk(path) => VolumeUrl::Disk(canonical(path)),
+        VolumeUrl::Sqlite(path, namespace) => VolumeUrl::Sqlite(canonical(path), namespace.clone()),
+        VolumeUrl::Memory(name) => VolumeUrl::Memory(Some(name.clone()?)),
+    })
 }

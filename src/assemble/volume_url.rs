@@ -17,7 +17,7 @@ const DEFAULT_NAMESPACE: &str = "default";
 ///
 /// Written as a path, `disk:PATH`, `sqlite:PATH?namespace=NAME`, `memory:` or `memory:NAME`. A word before a colon is
 /// a kind only if no `/` or `.` comes before that colon, so `./a:b` is a folder.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum VolumeUrl {
     /// A folder of this machine.
     Disk(PathBuf),

@@ -11,6 +11,9 @@ use tokio::sync::OnceCell;
 /// A volume of the session.
 struct Served {
     volume: Arc<dyn Volume>,
+    /// Whose changes through this mount are. Each mount has an origin of its own: where one volume is mounted twice, a
+    /// change through one place is news to the other.
+    origin: Origin,
     root: OnceCell<NodeId>,
 }
 
@@ -36,7 +39,15 @@ pub(super) struct Held<'a> {
     pub(super) volume: &'a Arc<dyn Volume>,
     pub(super) index: usize,
     pub(super) node: NodeId,
+    origin: Origin,
     counted: bool,
+}
+
+impl Held<'_> {
+    /// The caller, as one that comes through this mount.
+    pub(super) fn caller(&self, caller: &Caller) -> Caller {
+        Caller { origin: self.origin, ..*caller }
+    }
 }
 
 impl Drop for Held<'_> {
@@ -49,12 +60,18 @@ impl Drop for Held<'_> {
 
 impl Backing {
     pub(super) fn new(skeleton: Skeleton, ids: Ids, volumes: Vec<Arc<dyn Volume>>) -> Backing {
-        let served = volumes.into_iter().map(|volume| Served { volume, root: OnceCell::new() }).collect();
+        let served =
+            volumes.into_iter().map(|volume| Served { volume, origin: Origin::new(), root: OnceCell::new() }).collect();
         Backing { skeleton, ids, served, last: Mutex::default() }
     }
 
     pub(super) fn volumes(&self) -> impl Iterator<Item = &Arc<dyn Volume>> {
         self.served.iter().map(|served| &served.volume)
+    }
+
+    /// The origin of what is changed through the mount of a volume.
+    pub(super) fn origin(&self, index: usize) -> Origin {
+        self.served[index].origin
     }
 
     pub(super) fn volume(&self, index: usize) -> &Arc<dyn Volume> {
@@ -162,7 +179,7 @@ impl Backing {
         };
         let mut held = self.root(*volume).await?;
         for name in path {
-            let entry = match held.volume.mkdir(caller, held.node, name, Mode::new(0o755)).await {
+            let entry = match held.volume.mkdir(&held.caller(caller), held.node, name, Mode::new(0o755)).await {
                 Err(error) if error.errno() == Errno::EEXIST => held.volume.lookup(caller, held.node, name).await,
                 made => made,
             }?;
@@ -191,7 +208,8 @@ impl Backing {
     }
 
     fn hold(&self, index: usize, node: NodeId, counted: bool) -> Held<'_> {
-        Held { volume: &self.served[index].volume, index, node, counted }
+        let Served { volume, origin, .. } = &self.served[index];
+        Held { volume, index, node, origin: *origin, counted }
     }
 
     fn remember(&self, pin: Pin, node: NodeId) {

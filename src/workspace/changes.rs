@@ -7,7 +7,7 @@ use crate::types::{Change, ChangeKind, ChangeStream, Name, NodeId};
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// All changes of the session's volumes. A pinned name is never told as [`ChangeKind::Entry`]: that would make the
+/// The changes of the session's volumes that were not made through the session itself. A pinned name is never told as [`ChangeKind::Entry`]: that would make the
 /// kernel drop what is mounted there.
 pub(super) fn stream(backing: &Arc<Backing>) -> ChangeStream {
     let streams = backing.volumes().enumerate().map(|(volume, served)| {
@@ -19,6 +19,9 @@ pub(super) fn stream(backing: &Arc<Backing>) -> ChangeStream {
 
 fn translate(backing: &Backing, volume: usize, change: Change) -> Vec<Change> {
     let Change { origin, kind } = change;
+    if origin == backing.origin(volume) {
+        return Vec::new();
+    }
     let kinds = match kind {
         ChangeKind::Everything => vec![ChangeKind::Everything],
         ChangeKind::Attr(node) => numbers(backing, volume, node).into_iter().map(ChangeKind::Attr).collect(),

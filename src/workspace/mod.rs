@@ -6,6 +6,7 @@
 mod backing;
 mod changes;
 mod ids;
+mod pinned;
 mod renumbered;
 mod skeleton;
 mod subtree;

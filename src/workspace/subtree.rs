@@ -3,22 +3,20 @@
 use super::backing::{Backing, Held, Target};
 use super::changes;
 use super::ids::{Ids, Inner};
+use super::pinned::{EMPTY, made_up, moved, unmoved};
 use super::renumbered::Renumbered;
 use super::skeleton::{Pin, Skeleton};
 use super::table::{Crossing, Workspace};
 use crate::mounts::{Capabilities, DirEntry, Freshness, Listing, OpenFile, OpenStyle, Volume};
 use crate::types::{
     Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Generation, Mode, Name, NodeId, OpenFlags,
-    RenameMode, Result, SetAttr, StatFs, Timestamp, TreePath, Validity, XattrMode,
+    RenameMode, Result, SetAttr, StatFs, TreePath, Validity, XattrMode,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Cookies of a pinned directory's own entries lie below this; those of its volume are moved up by as much.
-const OWN_COOKIES: u64 = 1 << 16;
 
 /// A part of the workspace's tree, served by one session: a volume in numbers of the session's own, with the pinned
 /// nodes of the mount table in it.
@@ -30,8 +28,22 @@ pub struct Subtree {
     made: Attr,
 }
 
+impl Workspace {
+    /// What a session at `at` serves: the mount there, or, at the root of a tree without a root mount, a read-only
+    /// directory that holds the mounts and nothing else.
+    ///
+    /// # Errors
+    /// `ENOENT` where nothing is mounted at `at`, unless it is the root.
+    pub fn subtree(&self, at: &TreePath, crossing: Crossing) -> Result<Arc<Subtree>> {
+        if !at.is_root() && !self.mounts().iter().any(|mount| mount.at == *at) {
+            return Err(Error::new("subtree", Errno::ENOENT).context(format!("nothing is mounted at {at}")));
+        }
+        Ok(Arc::new(Subtree::new(self, at, crossing)))
+    }
+}
+
 impl Subtree {
-    pub(super) fn new(workspace: &Workspace, at: &TreePath, crossing: Crossing) -> Subtree {
+    fn new(workspace: &Workspace, at: &TreePath, crossing: Crossing) -> Subtree {
         let (skeleton, served) = Skeleton::new(workspace, at, crossing);
         let volumes: Vec<_> = served.iter().map(|mount| workspace.mounts()[*mount].volume.clone()).collect();
         let backing = Backing::new(skeleton, Ids::new(crossing == Crossing::Cross), volumes);
@@ -209,7 +221,7 @@ impl Volume for Subtree {
 
     async fn setattr(&self, caller: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
         let held = self.held("setattr", node, Errno::EROFS).await?;
-        Ok(self.told(node, held.volume.setattr(caller, held.node, set).await?))
+        Ok(self.told(node, held.volume.setattr(&held.caller(caller), held.node, set).await?))
     }
 
     async fn readdir(&self, dir: NodeId, after: Cookie, limit: usize, plus: bool) -> Result<Listing> {
@@ -245,14 +257,14 @@ impl Volume for Subtree {
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
         let taken = if flags.exclusive { Errno::EEXIST } else { Errno::EISDIR };
         let held = self.backing.changing("create", caller, dir, name, taken).await?;
-        let (entry, file) = held.volume.create(caller, held.node, name, mode, flags).await?;
+        let (entry, file) = held.volume.create(&held.caller(caller), held.node, name, mode, flags).await?;
         let shown = self.entry(held.index, entry);
         Ok((shown, self.file(shown.attr.node, entry.attr.node, file)))
     }
 
     async fn mkdir(&self, caller: &Caller, dir: NodeId, name: &Name, mode: Mode) -> Result<Entry> {
         let held = self.backing.changing("mkdir", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.mkdir(caller, held.node, name, mode).await?))
+        Ok(self.entry(held.index, held.volume.mkdir(&held.caller(caller), held.node, name, mode).await?))
     }
 
     async fn mknod(
@@ -265,12 +277,12 @@ impl Volume for Subtree {
         rdev: u32,
     ) -> Result<Entry> {
         let held = self.backing.changing("mknod", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.mknod(caller, held.node, name, kind, mode, rdev).await?))
+        Ok(self.entry(held.index, held.volume.mknod(&held.caller(caller), held.node, name, kind, mode, rdev).await?))
     }
 
     async fn symlink(&self, caller: &Caller, dir: NodeId, name: &Name, target: &[u8]) -> Result<Entry> {
         let held = self.backing.changing("symlink", caller, dir, name, Errno::EEXIST).await?;
-        Ok(self.entry(held.index, held.volume.symlink(caller, held.node, name, target).await?))
+        Ok(self.entry(held.index, held.volume.symlink(&held.caller(caller), held.node, name, target).await?))
     }
 
     async fn link(&self, caller: &Caller, node: NodeId, dir: NodeId, name: &Name) -> Result<Entry> {
@@ -281,17 +293,17 @@ impl Volume for Subtree {
         if file.volume != held.index {
             return Err(between_volumes("link"));
         }
-        Ok(self.entry(held.index, held.volume.link(caller, file.node, held.node, name).await?))
+        Ok(self.entry(held.index, held.volume.link(&held.caller(caller), file.node, held.node, name).await?))
     }
 
     async fn unlink(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
         let held = self.leaving("unlink", dir, name).await?;
-        held.volume.unlink(caller, held.node, name).await
+        held.volume.unlink(&held.caller(caller), held.node, name).await
     }
 
     async fn rmdir(&self, caller: &Caller, dir: NodeId, name: &Name) -> Result<()> {
         let held = self.leaving("rmdir", dir, name).await?;
-        held.volume.rmdir(caller, held.node, name).await
+        held.volume.rmdir(&held.caller(caller), held.node, name).await
     }
 
     async fn rename(
@@ -309,12 +321,12 @@ impl Volume for Subtree {
         if from.index != to.index {
             return Err(between_volumes("rename"));
         }
-        from.volume.rename(caller, from.node, name, to.node, new_name, mode).await
+        from.volume.rename(&from.caller(caller), from.node, name, to.node, new_name, mode).await
     }
 
     async fn open(&self, caller: &Caller, node: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
         let held = self.held("open", node, Errno::EISDIR).await?;
-        let file = held.volume.open(caller, held.node, flags).await?;
+        let file = held.volume.open(&held.caller(caller), held.node, flags).await?;
         Ok(self.file(node, held.node, file))
     }
 
@@ -332,12 +344,12 @@ impl Volume for Subtree {
 
     async fn setxattr(&self, caller: &Caller, node: NodeId, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let held = self.held("setxattr", node, Errno::EROFS).await?;
-        held.volume.setxattr(caller, held.node, name, value, mode).await
+        held.volume.setxattr(&held.caller(caller), held.node, name, value, mode).await
     }
 
     async fn removexattr(&self, caller: &Caller, node: NodeId, name: &[u8]) -> Result<()> {
         let held = self.held("removexattr", node, Errno::ENODATA).await?;
-        held.volume.removexattr(caller, held.node, name).await
+        held.volume.removexattr(&held.caller(caller), held.node, name).await
     }
 
     async fn statfs(&self, node: NodeId) -> Result<StatFs> {
@@ -362,39 +374,6 @@ impl Volume for Subtree {
     }
 }
 
-/// What a directory that no volume has looks like: made now, by whoever runs this process.
-fn made_up() -> Attr {
-    let now = Timestamp::now();
-    Attr {
-        node: Skeleton::id(0),
-        kind: FileKind::Directory,
-        mode: Mode::new(0o755),
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-        links: 1,
-        rdev: 0,
-        size: 0,
-        blocks: 0,
-        block_size: 4096,
-        atime: now,
-        mtime: now,
-        ctime: now,
-    }
-}
-
-/// A tree of mounts and nothing else holds nothing.
-const EMPTY: StatFs =
-    StatFs { block_size: 4096, blocks: 0, free: 0, available: 0, files: 0, files_free: 0, name_max: 255 };
-
 fn between_volumes(operation: &'static str) -> Error {
     Error::new(operation, Errno::EXDEV).context("the two places lie in different volumes")
-}
-
-fn moved(cookie: Cookie) -> Cookie {
-    Cookie(cookie.0.saturating_add(OWN_COOKIES).min(i64::MAX as u64))
-}
-
-/// Undoes [`moved`]. A volume's last possible cookie, `i64::MAX`, is where ext4 ends a directory, so it stays.
-fn unmoved(cookie: Cookie) -> Cookie {
-    if cookie.0 == i64::MAX as u64 { cookie } else { Cookie(cookie.0.saturating_sub(OWN_COOKIES)) }
 }

@@ -1,6 +1,5 @@
 //! The mount table.
 
-use super::Subtree;
 use crate::mounts::{ReadOnly, Volume};
 use crate::types::{Errno, Error, Result, TreePath};
 use std::sync::Arc;
@@ -62,18 +61,6 @@ impl Workspace {
     /// The mounts, each behind those that contain it.
     pub fn mounts(&self) -> &[Mount] {
         &self.mounts
-    }
-
-    /// What a session at `at` serves: the mount there, or, at the root of a tree without a root mount, a read-only
-    /// directory that holds the mounts and nothing else.
-    ///
-    /// # Errors
-    /// `ENOENT` where nothing is mounted at `at`, unless it is the root.
-    pub fn subtree(&self, at: &TreePath, crossing: Crossing) -> Result<Arc<Subtree>> {
-        if !at.is_root() && !self.mounts.iter().any(|mount| mount.at == *at) {
-            return Err(Error::new("subtree", Errno::ENOENT).context(format!("nothing is mounted at {at}")));
-        }
-        Ok(Arc::new(Subtree::new(self, at, crossing)))
     }
 
     /// Closes every volume: commits what is pending and ends their work. All are tried; the first error is told.

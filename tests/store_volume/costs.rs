@@ -64,17 +64,41 @@ async fn an_open_costs_no_commit_and_a_warm_read_asks_nothing() {
 }
 
 #[tokio::test]
-async fn making_and_removing_a_file_are_one_commit_each_when_nobody_else_is_there() {
+async fn making_and_removing_a_file_are_one_commit_each_when_nobody_knows_it() {
     let probe = Probe::new();
     let volume = open(probe.clone()).await;
     drop(create(&*volume, "first").await);
     probe.committed();
-    drop(create(&*volume, "f").await);
+    let node = create(&*volume, "f").await.0.attr.node;
     assert_eq!(probe.committed().len(), 1);
-    let node = volume.lookup(&CALLER, ROOT, &name("f")).await.expect("lookup").attr.node;
+    volume.forget(node, 1);
     volume.unlink(&CALLER, ROOT, &name("f")).await.expect("unlink");
     assert_eq!(probe.committed().len(), 1);
-    assert!(!is_there(&*probe, Key::Inode(node)).await && orphans(&*probe).await == 0);
+    let left = (is_there(&*probe, Key::Inode(node)).await, orphans(&*probe).await);
+    assert_eq!(left, (false, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_known_go_when_they_are_forgotten_many_in_one_commit() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let mut nodes = Vec::new();
+    for n in 0..100 {
+        nodes.push(create(&*volume, &format!("f{n}")).await.0.attr.node);
+    }
+    probe.committed();
+    for n in 0..100 {
+        volume.unlink(&CALLER, ROOT, &name(&format!("f{n}"))).await.expect("unlink");
+    }
+    assert_eq!(orphans(&*probe).await, 100, "whoever knows one may be about to open it");
+    assert_eq!(probe.committed().len(), 100);
+    for node in nodes {
+        volume.getattr(node).await.expect("it is known");
+        volume.forget(node, 1);
+    }
+    until("they go", async || orphans(&*probe).await == 0).await;
+    assert!(probe.committed().len() < 20);
+    assert_eq!(probe.usage().await.expect("usage").files, 1, "the root");
 }
 
 #[tokio::test]
@@ -108,12 +132,13 @@ async fn a_big_file_is_removed_in_bounded_steps() {
     assert_eq!(volume.getattr(node).await.expect("getattr").blocks, (40 << 20) / 512);
     probe.committed();
     volume.unlink(&CALLER, ROOT, &name("f")).await.expect("unlink");
+    volume.forget(node, 1);
     until("the file goes", async || !is_there(&*probe, Key::Stats(node)).await).await;
     let largest = probe.committed().iter().filter(|batch| batch.delete.is_empty()).map(discarded).max();
     assert_eq!(largest, Some(8 << 20));
     assert_eq!(orphans(&*probe).await, 0);
     assert!(probe.scan(&Prefix::Extents(node), None, 10).await.expect("scan").is_empty());
-    assert_eq!(volume.getattr(node).await.expect("still known").links, 0);
+    assert_eq!(errno(volume.getattr(node).await), Errno::ESTALE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

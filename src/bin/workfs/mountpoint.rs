@@ -77,7 +77,8 @@ fn look(path: &Path) -> Found {
         Ok(Some(mut entries)) => Found::Directory(entries.next().is_none()),
         Ok(None) => Found::NoDirectory,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
-        Err(error) if error.raw_os_error() == Some(Errno::ENOTCONN.raw()) => Found::Dead,
+        // A request that was under way when the process died is broken off; later ones find no connection.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)) => Found::Dead,
         Err(error) => Found::Failed(error),
     }
 }

@@ -77,6 +77,23 @@ pub enum Record {
     Counter(u64),
 }
 
+impl Record {
+    /// Whether it is of the kind that `key` leads to, and may be put there.
+    pub fn belongs_to(&self, key: &Key) -> bool {
+        matches!(
+            (key, self),
+            (Key::Inode(_), Record::Inode(_))
+                | (Key::Stats(_), Record::Stats(_))
+                | (Key::Dentry(..), Record::Dentry(_))
+                | (Key::Xattr(..), Record::Xattr(_))
+                | (Key::Orphan(_), Record::Orphan(_))
+                | (Key::Claim(..), Record::Claim)
+                | (Key::Session(_), Record::Session(_))
+                | (Key::Counter(_), Record::Counter(_))
+        )
+    }
+}
+
 /// A file's identity. It exists while the file is alive: removing a directory deletes it, so that who expected it
 /// conflicts.
 #[derive(Clone, PartialEq, Eq, Debug)]

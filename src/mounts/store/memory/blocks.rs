@@ -6,6 +6,9 @@ use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// The size of a full block, in bytes.
+pub const BLOCK_SIZE: u32 = 128 * 1024;
+
 /// One block: its bytes up to the last that was written, and the commit that last changed it.
 pub struct Block {
     pub bytes: Bytes,

@@ -9,14 +9,13 @@ use super::engine::{Batch, Outcome, Store, StoreChange, Usage};
 use super::record::{Key, Prefix, Stored};
 use crate::types::{NodeId, Result, Timestamp};
 use async_trait::async_trait;
+use blocks::BLOCK_SIZE;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use parking_lot::RwLock;
 use std::ops::Range;
 use std::sync::Arc;
 use tables::Tables;
-
-const BLOCK_SIZE: u32 = 128 * 1024;
 
 /// What a record's bookkeeping is taken to cost, in bytes: an average, for `statfs`.
 const RECORD_COST: u64 = 192;

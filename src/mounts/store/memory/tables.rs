@@ -2,8 +2,7 @@
 
 use super::super::engine::{Batch, BlockChange, Expect, Field, FieldChange, FieldOp, Guard, Outcome};
 use super::super::record::{Dentry, Key, Prefix, Record, Revision, SessionId, Stats, Stored};
-use super::BLOCK_SIZE;
-use super::blocks::Blocks;
+use super::blocks::{BLOCK_SIZE, Blocks};
 use crate::types::{Errno, Error, Name, NodeId, Result, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 
@@ -166,7 +165,12 @@ impl Tables {
             (Key::Inode(_), _) => self.files += 1,
             _ => {}
         }
-        self.records.insert(key.clone(), Stored { record: record.clone(), revision });
+        let mut record = record.clone();
+        if let (Key::Stats(node), Record::Stats(stats)) = (key, &mut record) {
+            // Whoever puts statistics need not know what is there.
+            stats.allocated = self.blocks.range(*node, 0..u64::MAX).map(|(_, block)| block.bytes.len() as u64).sum();
+        }
+        self.records.insert(key.clone(), Stored { record, revision });
     }
 
     /// The record keeps its revision: who expects statistics expects the last `put`.
@@ -220,19 +224,7 @@ fn write_field(stats: &mut Stats, field: Field, value: i64) {
 }
 
 fn well_formed(batch: &Batch) -> Result<()> {
-    let kinds = batch.put.iter().all(|(key, record)| {
-        matches!(
-            (key, record),
-            (Key::Inode(_), Record::Inode(_))
-                | (Key::Stats(_), Record::Stats(_))
-                | (Key::Dentry(..), Record::Dentry(_))
-                | (Key::Xattr(..), Record::Xattr(_))
-                | (Key::Orphan(_), Record::Orphan(_))
-                | (Key::Claim(..), Record::Claim)
-                | (Key::Session(_), Record::Session(_))
-                | (Key::Counter(_), Record::Counter(_))
-        )
-    });
+    let kinds = batch.put.iter().all(|(key, record)| record.belongs_to(key));
     let inside = batch.blocks.iter().all(|change| match change {
         BlockChange::Patch { offset, bytes, .. } => *offset as usize + bytes.len() <= BLOCK_SIZE as usize,
         BlockChange::Discard { .. } => true,

@@ -171,7 +171,7 @@ fn put_kind(script: &mut Script, ns: i64, puts: &[Put<'_>]) -> Result<()> {
         Key::Counter(_) => &tables::COUNTERS,
         Key::Block(..) => return Err(malformed()),
     };
-    if !puts.iter().all(|(_, key, record)| fits(key, record)) {
+    if !puts.iter().all(|(_, key, record)| record.belongs_to(key)) {
         return Err(malformed());
     }
     insert(script, ns, table, puts, |script, (back, key, record)| {
@@ -187,20 +187,6 @@ fn put_kind(script: &mut Script, ns: i64, puts: &[Put<'_>]) -> Result<()> {
         }
     });
     Ok(())
-}
-
-fn fits(key: &Key, record: &Record) -> bool {
-    matches!(
-        (key, record),
-        (Key::Inode(_), Record::Inode(_))
-            | (Key::Stats(_), Record::Stats(_))
-            | (Key::Dentry(..), Record::Dentry(_))
-            | (Key::Xattr(..), Record::Xattr(_))
-            | (Key::Orphan(_), Record::Orphan(_))
-            | (Key::Claim(..), Record::Claim)
-            | (Key::Session(_), Record::Session(_))
-            | (Key::Counter(_), Record::Counter(_))
-    )
 }
 
 fn malformed() -> Error {

@@ -1,168 +1,173 @@
-//! Telling commits, our own and those of other processes, in the order of their revisions.
+//! The commits of a namespace, told in the order of their revisions.
 //!
-//! A namespace's revisions have no gaps. Our own commits are told as they happen; where one does not follow on the last
-//! that was told, others committed in between, and theirs are read from the table `changes` first. When we commit
-//! nothing, `PRAGMA data_version` is asked for a few times a second: it differs whenever another connection committed.
-//!
-//! Locks: `told` is held while changes are read and told, and nothing else is locked meanwhile.
+//! Our own are told as soon as they are done. Those of others on the same file, in this process or another, are read
+//! from the table `changes` when the WAL is written, and at least every [`POLL`]. Whoever tells holds the lock and
+//! tells only the revision that follows the last one told; a gap is filled by reading, so the order always holds.
 
 use super::connect::{Database, Role, close, failure};
 use super::decode::column;
-use super::read::Readers;
-use super::script::Script;
 use super::told::Told;
 use crate::mounts::store::announce::Announcer;
 use crate::mounts::store::engine::StoreChange;
 use crate::mounts::store::record::Revision;
 use crate::types::Result;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use inotify::{EventStream, Inotify, WatchMask};
+use parking_lot::Mutex;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Executor, Row};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, watch};
 
-/// How often others' commits are looked for.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often others' commits are looked for without a sign of them.
+const POLL: Duration = Duration::from_millis(200);
 
-/// Commits read at once.
-const PART: i64 = 1024;
+/// The least time between two looks: our own commits write the WAL too.
+const PAUSE: Duration = Duration::from_millis(2);
 
-/// The feed of a namespace.
+/// Rows read at once.
+const ROWS: i64 = 512;
+
+/// Tells commits.
 pub struct Feed {
     ns: i64,
-    readers: Arc<Readers>,
-    announcer: Announcer,
-    /// The last commit that was told.
-    told: Mutex<Revision>,
-    look: parking_lot::Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>,
+    told: Mutex<Last>,
+    gap: Notify,
+}
+
+struct Last {
+    revision: u64,
+    /// `None` once closed.
+    announcer: Option<Announcer>,
+}
+
+impl Last {
+    fn send(&mut self, revision: u64, change: StoreChange) {
+        self.revision = revision;
+        if let Some(announcer) = &self.announcer {
+            announcer.tell(change);
+        }
+    }
+
+    fn lost(&mut self) {
+        self.send(self.revision, StoreChange::Lost);
+    }
 }
 
 impl Feed {
-    /// Tells what comes after `revision`. It looks out until it is closed or dropped.
-    pub async fn start(database: &Database, readers: Arc<Readers>, ns: i64, revision: Revision) -> Result<Arc<Feed>> {
-        let connection = database.connect(Role::Reader).await?;
-        let feed = Arc::new(Feed {
-            ns,
-            readers,
-            announcer: Announcer::default(),
-            told: Mutex::new(revision),
-            look: parking_lot::Mutex::new(None),
-        });
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(look_out(Arc::downgrade(&feed), connection, stopped));
-        *feed.look.lock() = Some((stop, task));
-        Ok(feed)
+    /// A feed that goes on after `revision`.
+    pub fn new(ns: i64, revision: Revision) -> Feed {
+        let last = Last { revision: revision.0, announcer: Some(Announcer::default()) };
+        Feed { ns, told: Mutex::new(last), gap: Notify::new() }
     }
 
-    /// What is told from now on.
-    pub fn listen(&self) -> BoxStream<'static, StoreChange> {
-        self.announcer.listen()
-    }
-
-    /// Tells our own commits, the last of which is `last`.
-    pub async fn committed(&self, last: Revision, own: Vec<Told>) {
-        let mut told = self.told.lock().await;
-        let first = last.0 + 1 - own.len() as u64;
-        if first > told.0 + 1 {
-            self.read_to(&mut told, Revision(first - 1)).await;
+    /// Commits from now on.
+    pub fn changes(&self) -> BoxStream<'static, StoreChange> {
+        match &self.told.lock().announcer {
+            Some(announcer) => announcer.listen(),
+            None => stream::empty().boxed(),
         }
-        for (revision, own) in (first..).zip(own) {
-            if revision > told.0 {
-                self.announcer.tell(own.change(Revision(revision)));
-                *told = Revision(revision);
+    }
+
+    /// Tells our own commits, consecutive ones from `first` on, which readers see already.
+    pub fn publish(&self, first: u64, told: Vec<Told>) {
+        let mut last = self.told.lock();
+        if first > last.revision + 1 {
+            // Others committed between: whoever reads their rows reads ours too.
+            self.gap.notify_one();
+            return;
+        }
+        for (revision, told) in (first..).zip(told) {
+            if revision > last.revision {
+                last.send(revision, told.change(Revision(revision)));
             }
         }
     }
 
-    /// Tells what others committed meanwhile.
-    async fn catch_up(&self) {
-        let mut told = self.told.lock().await;
-        self.read_to(&mut told, Revision(i64::MAX as u64)).await;
+    /// Ends all streams.
+    pub fn close(&self) {
+        self.told.lock().announcer = None;
     }
 
-    /// Tells what was committed after `told`, up to `last`. What cannot be read is told as lost.
-    async fn read_to(&self, told: &mut Revision, last: Revision) {
+    /// Looks for others' commits until `stop` says so or is dropped.
+    pub async fn watch(self: Arc<Self>, database: Arc<Database>, mut stop: watch::Receiver<bool>) {
+        let wal = watch_wal(&database).inspect_err(|error| tracing::warn!(%error, "the WAL cannot be watched"));
+        let mut wal = wal.ok();
+        let mut connection = None;
         loop {
-            match self.part(*told, last).await {
-                Ok(part) if part.is_empty() => return,
-                Ok(part) => {
-                    for (revision, change) in part {
-                        self.tell_one(told, revision, change);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "changes of others cannot be read; everything remembered is dropped");
-                    self.announcer.tell(StoreChange::Lost);
-                    return;
-                }
+            tokio::select! {
+                _ = stop.changed() => break,
+                () = self.gap.notified() => {}
+                () = written(&mut wal) => {}
+                () = tokio::time::sleep(POLL) => {}
             }
+            if let Err(error) = self.look(&database, &mut connection).await {
+                tracing::warn!(%error, "the changes of the store cannot be read");
+                self.told.lock().lost();
+                connection = None;
+                tokio::time::sleep(POLL).await;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        if let Some(connection) = connection {
+            let _ = close(connection).await;
         }
     }
 
-    fn tell_one(&self, told: &mut Revision, revision: Revision, change: Option<Told>) {
-        let follows = revision.0 == told.0 + 1;
-        *told = revision;
-        match change {
-            Some(change) if follows => self.announcer.tell(change.change(revision)),
-            _ => {
-                tracing::warn!(revision = revision.0, "fell behind the kept changes; everything remembered is dropped");
-                self.announcer.tell(StoreChange::Lost);
-            }
-        }
-    }
-
-    /// Some commits after `after`, in order; `None` for one that cannot be understood.
-    async fn part(&self, after: Revision, last: Revision) -> Result<Vec<(Revision, Option<Told>)>> {
-        let mut script = Script::new();
-        script.write(format_args!(
-            "SELECT revision, session, keys, data FROM changes WHERE ns={} AND revision>? AND revision<=? \
-             ORDER BY revision LIMIT {PART}",
-            self.ns
-        ));
-        script.number(after.0).number(last.0);
-        let rows = self.readers.rows("changes", script, false).await?;
-        let read = |row| {
-            let change = Told::read(column(row, 1)?, column(row, 2)?, column(row, 3)?);
-            Ok((Revision(column::<i64>(row, 0)? as u64), change))
+    /// Reads and tells what follows the last revision told.
+    async fn look(&self, database: &Database, connection: &mut Option<SqliteConnection>) -> Result<()> {
+        let connection = match connection {
+            Some(connection) => connection,
+            None => connection.insert(database.connect(Role::Reader).await?),
         };
-        rows.iter().map(read).collect()
-    }
-
-    /// Stops looking out.
-    pub async fn close(&self) {
-        let look = self.look.lock().take();
-        if let Some((stop, task)) = look {
-            drop(stop);
-            let _ = task.await;
-        }
-    }
-}
-
-/// Looks for commits of others until the feed is gone or closed.
-async fn look_out(feed: Weak<Feed>, mut connection: SqliteConnection, mut stopped: oneshot::Receiver<()>) {
-    let mut seen = None;
-    loop {
-        match data_version(&mut connection).await {
-            Ok(version) if seen == Some(version) => {}
-            Ok(version) => {
-                // Asked before reading, so that what comes while we read is seen at the next look.
-                seen = Some(version);
-                let Some(feed) = feed.upgrade() else { break };
-                feed.catch_up().await;
+        loop {
+            let last = self.told.lock().revision;
+            let sql = "SELECT revision, session, keys, data FROM changes WHERE ns=? AND revision>?
+                ORDER BY revision LIMIT ?";
+            let query = sqlx::query(sql).bind(self.ns).bind(last as i64).bind(ROWS);
+            let rows = query.fetch_all(&mut *connection).await.map_err(|error| failure("changes", error))?;
+            let mut read = Vec::with_capacity(rows.len());
+            for row in &rows {
+                let revision = column::<i64>(row, 0)? as u64;
+                read.push((revision, Told::read(column(row, 1)?, column(row, 2)?, column(row, 3)?)));
             }
-            Err(error) => tracing::warn!(%error, "changes of others cannot be looked for"),
-        }
-        if tokio::time::timeout(LOOK, &mut stopped).await.is_ok() {
-            break;
+            self.tell(read);
+            if rows.len() < ROWS as usize {
+                return Ok(());
+            }
         }
     }
-    let _ = close(connection).await;
+
+    fn tell(&self, read: Vec<(u64, Option<Told>)>) {
+        let mut last = self.told.lock();
+        for (revision, told) in read {
+            if revision <= last.revision {
+                continue;
+            }
+            // A revision that is missing was taken out of the table before we came.
+            let follows = revision == last.revision + 1;
+            match told {
+                Some(told) if follows => last.send(revision, told.change(Revision(revision))),
+                _ => last.send(revision, StoreChange::Lost),
+            }
+        }
+    }
 }
 
-async fn data_version(connection: &mut SqliteConnection) -> Result<i64> {
-    let failed = |error| failure("changes", error);
-    let row = connection.fetch_one("PRAGMA data_version").await.map_err(failed)?;
-    row.try_get(0).map_err(failed)
+/// The kernel's notice of writes to the WAL, which is one file as long as we hold the database open.
+fn watch_wal(database: &Database) -> std::io::Result<EventStream<[u8; 1024]>> {
+    let inotify = Inotify::init()?;
+    inotify.watches().add(database.wal_path(), WatchMask::MODIFY)?;
+    inotify.into_event_stream([0; 1024])
+}
+
+/// Returns when the WAL was written since the last call; never, where it cannot be watched.
+async fn written(wal: &mut Option<EventStream<[u8; 1024]>>) {
+    let Some(events) = wal else { return std::future::pending().await };
+    if events.next().await.is_none() {
+        return std::future::pending().await;
+    }
+    // What else came is of the same kind.
+    while events.next().now_or_never().is_some() {}
 }

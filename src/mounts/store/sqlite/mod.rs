@@ -1,8 +1,10 @@
-//! The SQLite store: one database file with many namespaces, used by any number of processes at once.
+//! The SQLite store: namespaces in one file, which other processes may have open too.
 //!
-//! One connection commits whatever has gathered while its last commit ran ([`writer`]), a few read ([`read`]), one
-//! copies the WAL into the database off the committing thread ([`checkpoint`]), and one looks out for commits of other
-//! processes ([`feed`]). A commit is one text of SQL in one round trip ([`commit`]).
+//! A commit's straight line: `writer` (the queue, and who leads) → `group` (who may go together) → `commit` (the
+//! script: `demands`, `tables`, `fields`, `patches`) → SQLite → `feed` (told) → the answer. Reading is `read` and
+//! `decode`; `checkpoint` runs beside them.
+//!
+//! Where two locks are held the order is: queue, then feed. No lock is held while something is awaited.
 
 mod checkpoint;
 mod commit;
@@ -13,6 +15,7 @@ mod feed;
 mod fields;
 mod group;
 mod patches;
+mod pressure;
 mod read;
 mod schema;
 mod script;
@@ -25,56 +28,113 @@ use super::record::{Key, Prefix, Stored};
 use crate::types::{Errno, Error, NodeId, Result, Timestamp};
 use async_trait::async_trait;
 use bytes::Bytes;
-use checkpoint::Checkpointer;
 use connect::Database;
 use feed::Feed;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use read::Readers;
 use script::Script;
-use sqlx::Row;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use writer::Writer;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use writer::Committer;
 
-/// How long the opening waits for another process that makes or holds the database.
-const OPENING: Duration = Duration::from_secs(10);
+/// How long a call may take. SQLite itself gives up a lock after [`connect::BUSY`].
+const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A namespace in an SQLite database.
+const PAGE: u64 = 4096;
+
+/// A namespace in an SQLite file.
 pub struct SqliteStore {
     ns: i64,
     block_size: u32,
     database: Arc<Database>,
-    readers: Arc<Readers>,
+    readers: Readers,
+    committer: Arc<Committer>,
     feed: Arc<Feed>,
-    writer: Writer,
-    checkpointer: Checkpointer,
+    runtime: Handle,
+    /// Dropped, or told so, the tasks end.
+    stop: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, making it where there is none, and `namespace` in it.
+    /// Opens the namespace `namespace` of the file at `path`; what does not exist is made. It needs a tokio runtime,
+    /// in which its tasks then run.
     ///
     /// # Errors
-    /// `ENOENT` where the directory of `path` is missing; `EINVAL` for a file of another program or of a newer
-    /// workfs; `ETIMEDOUT` where another process holds it for longer than ten seconds.
+    /// `ENOENT` where the file's directory is missing, `EISDIR`, `EINVAL` where the file is no SQLite database, one
+    /// of another program, or one of a newer workfs; `ETIMEDOUT` where another process holds it.
     pub async fn open(path: &Path, namespace: &str) -> Result<Arc<SqliteStore>> {
         let database = Arc::new(Database::at(path)?);
-        let found = schema::prepare(&database, namespace, OPENING).await?;
-        let readers = Arc::new(Readers::open(database.clone(), found.id).await?);
-        let feed = Feed::start(&database, readers.clone(), found.id, found.revision).await?;
-        let checkpointer = Checkpointer::start(&database).await?;
-        let writer =
-            Writer::start(database.clone(), feed.clone(), checkpointer.wake(), found.id, found.block_size).await?;
+        let found = schema::prepare(&database, namespace, connect::BUSY).await?;
+        let feed = Arc::new(Feed::new(found.id, found.revision));
+        let readers = Readers::open(Arc::clone(&database), found.id).await?;
+        let committer = Committer::open(Arc::clone(&database), found.id, found.block_size, Arc::clone(&feed)).await?;
+        let (stop, stopped) = watch::channel(false);
+        let tasks = vec![
+            tokio::spawn(Arc::clone(&feed).watch(Arc::clone(&database), stopped.clone())),
+            tokio::spawn(checkpoint::run(Arc::clone(&database), Arc::clone(&committer), stopped)),
+        ];
         Ok(Arc::new(SqliteStore {
             ns: found.id,
             block_size: found.block_size,
             database,
             readers,
+            committer,
             feed,
-            writer,
-            checkpointer,
+            runtime: Handle::current(),
+            stop,
+            tasks: Mutex::new(tasks),
         }))
+    }
+
+    /// `work`, or `ETIMEDOUT` past the deadline.
+    async fn bounded<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        // A caller's first poll may come from a thread outside the runtime, where a timer needs telling.
+        let timed = {
+            let _runtime = self.runtime.enter();
+            tokio::time::timeout(DEADLINE, work)
+        };
+        let late = || Error::new(operation, Errno::ETIMEDOUT).context(format!("no answer in {DEADLINE:?}"));
+        timed.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn finish(&self) -> Result<()> {
+        self.stop.send_replace(true);
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        // The tasks end before the connections close, so that the last one to close is ours, and copies the WAL.
+        for task in tasks {
+            let _ = task.await;
+        }
+        self.feed.close();
+        self.readers.close().await?;
+        self.committer.close().await
+    }
+
+    async fn measure(&self) -> Result<Usage> {
+        let mut script = Script::new();
+        script.write(format_args!(
+            "SELECT files, (SELECT page_count FROM pragma_page_count),
+                (SELECT freelist_count FROM pragma_freelist_count) FROM namespaces WHERE id={}",
+            self.ns
+        ));
+        let rows = self.readers.rows("usage", script, true).await?;
+        let row = rows.first().ok_or_else(|| Error::new("usage", Errno::EIO).context("the namespace is gone"))?;
+        let number = |index| decode::column::<i64>(row, index).map(|number| number as u64);
+        let (files, pages, empty) = (number(0)?, number(1)?, number(2)?);
+        let wal = std::fs::metadata(self.database.wal_path()).map_or(0, |found| found.len());
+        let parent = self.database.path().parent().unwrap_or(Path::new("/"));
+        let disk = rustix::fs::statvfs(parent).map_err(|error| Error::from_io("statvfs", error.into()))?;
+        Ok(Usage {
+            used: pages.saturating_sub(empty) * PAGE + wal,
+            free: disk.f_bavail * disk.f_frsize + empty * PAGE,
+            files,
+        })
     }
 }
 
@@ -85,53 +145,34 @@ impl Store for SqliteStore {
     }
 
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Stored>>> {
-        self.readers.get(keys).await
+        self.bounded("get", self.readers.get(keys)).await
     }
 
     async fn scan(&self, prefix: &Prefix, after: Option<u64>, limit: usize) -> Result<Vec<(Key, Stored)>> {
-        self.readers.scan(prefix, after, limit).await
+        self.bounded("scan", self.readers.scan(prefix, after, limit)).await
     }
 
     async fn blocks(&self, node: NodeId, range: Range<u64>) -> Result<Vec<(u64, Bytes)>> {
-        self.readers.blocks(node, range).await
+        self.bounded("blocks", self.readers.blocks(node, range)).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Outcome> {
-        self.writer.commit(batch).await
+        self.bounded("commit", self.committer.commit(batch)).await
     }
 
     fn changes(&self) -> BoxStream<'static, StoreChange> {
-        self.feed.listen()
+        self.feed.changes()
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        // All who use the file are on one machine, so its clock is the store's.
         Ok(Timestamp::now())
     }
 
     async fn usage(&self) -> Result<Usage> {
-        let mut script = Script::new();
-        script.write(format_args!("SELECT files FROM namespaces WHERE id={}", self.ns));
-        let rows = self.readers.rows("usage", script, true).await?;
-        let files: i64 = rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(|e| connect::failure("usage", e))?;
-        let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-        let used = size(self.database.path()) + size(&self.database.wal_path());
-        Ok(Usage { used, free: free_space(self.database.path())?, files: files as u64 })
+        self.bounded("usage", self.measure()).await
     }
 
     async fn close(&self) -> Result<()> {
-        // What waits is committed first, by the order of these lines.
-        let written = self.writer.close().await;
-        self.feed.close().await;
-        let read = self.readers.close().await;
-        written.and(read).and(self.checkpointer.close().await)
+        self.bounded("close", self.finish()).await
     }
-}
-
-/// Bytes that the filesystem of `path` could still take.
-fn free_space(path: &Path) -> Result<u64> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let found = rustix::fs::statvfs(directory);
-    let told = found.map_err(|errno| Error::new("usage", Errno::from_raw(errno.raw_os_error())))?;
-    Ok(told.f_bavail * told.f_frsize)
 }

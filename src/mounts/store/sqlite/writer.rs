@@ -1,217 +1,353 @@
-//! The committing connection, and the task that owns it.
+//! Group commit: one connection, and whoever finds it free leads.
 //!
-//! There is no time window: what comes while a commit runs is the next group. A group is one transaction; where one of
-//! its members is refused, each is done by itself, so that none harms another.
+//! A commit is put into the queue. If nobody is committing, its caller takes the connection and does one group: all
+//! that is in the queue and may go together. What gathers meanwhile is done by a task, group after group, until the
+//! queue is empty; then the connection lies there for the next caller. So a commit alone costs no hop between tasks,
+//! and many at once share a transaction, without waiting for a window of time.
+//!
+//! A caller that goes away in the middle does not stop its group: the rest runs as a task.
 
-use super::checkpoint::Wake;
 use super::commit;
 use super::connect::{Database, Role, close, code, failure};
 use super::demands::REFUSED;
 use super::feed::Feed;
-use super::group::{Footprint, size};
+use super::group::Footprint;
+use super::pressure::Pressure;
 use super::told::Told;
 use crate::mounts::store::engine::{Batch, Outcome};
 use crate::mounts::store::record::{Revision, SessionId};
 use crate::types::{Errno, Error, Result};
+use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Executor, Row};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{AssertSqlSafe, Either, Executor, Row};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
 
-/// SQLITE_CONSTRAINT_PRIMARYKEY and SQLITE_CONSTRAINT_UNIQUE: another entry of the directory has the cookie.
-const TAKEN: [i32; 2] = [1555, 2067];
-
-/// Commits whose changes are kept for other processes that fall behind.
+/// Commits that the table `changes` keeps at least.
 const CHANGES_KEPT: u64 = 100_000;
 
-/// The old ones go each time this many have come.
-const PRUNED_EVERY: u64 = 4096;
+/// Commits after which the oldest changes are taken out.
+const PRUNE_EVERY: u64 = 1024;
 
-struct Job {
-    batch: Batch,
-    done: oneshot::Sender<Result<Outcome>>,
-}
+/// SQLITE_CONSTRAINT_PRIMARYKEY: a cookie that another entry has.
+const COOKIE_TAKEN: i32 = 1555;
 
-/// The way to the committing task.
-pub struct Writer {
-    jobs: Mutex<Option<mpsc::UnboundedSender<Job>>>,
-    task: Mutex<Option<JoinHandle<Result<()>>>>,
-}
-
-impl Writer {
-    /// Opens the connection and starts the task. It ends when the writer is closed or dropped, with what waits done.
-    pub async fn start(
-        database: Arc<Database>,
-        feed: Arc<Feed>,
-        wake: Wake,
-        ns: i64,
-        block_size: u32,
-    ) -> Result<Writer> {
-        let connection = database.connect(Role::Writer).await?;
-        let (jobs, waiting) = mpsc::unbounded_channel();
-        let mut task = Task { ns, block_size, database, feed, wake, connection: Some(connection) };
-        let task = tokio::spawn(async move {
-            task.run(waiting).await;
-            match task.connection {
-                Some(connection) => close(connection).await,
-                None => Ok(()),
-            }
-        });
-        Ok(Writer { jobs: Mutex::new(Some(jobs)), task: Mutex::new(Some(task)) })
-    }
-
-    /// Commits `batch`. Once begun it is finished, also where the caller goes away.
-    pub async fn commit(&self, batch: Batch) -> Result<Outcome> {
-        let closed = || Error::new("commit", Errno::EIO).context("the store was closed");
-        let (done, outcome) = oneshot::channel();
-        let sent = self.jobs.lock().as_ref().map(|jobs| jobs.send(Job { batch, done }).is_ok());
-        if sent != Some(true) {
-            return Err(closed());
-        }
-        outcome.await.map_err(|_| closed())?
-    }
-
-    /// Does what waits, and closes the connection.
-    pub async fn close(&self) -> Result<()> {
-        drop(self.jobs.lock().take());
-        let task = self.task.lock().take();
-        match task {
-            Some(task) => task.await.map_err(|error| Error::new("close", Errno::EIO).source(error))?,
-            None => Ok(()),
-        }
-    }
-}
-
-struct Task {
+/// What every commit of this store goes through.
+pub struct Committer {
+    /// What was written to the WAL.
+    pub pressure: Pressure,
     ns: i64,
     block_size: u32,
     database: Arc<Database>,
     feed: Arc<Feed>,
-    wake: Wake,
-    connection: Option<SqliteConnection>,
+    runtime: Handle,
+    queue: Mutex<Queue>,
+    home: Notify,
 }
 
-impl Task {
-    async fn run(&mut self, mut jobs: mpsc::UnboundedReceiver<Job>) {
-        let mut waiting: VecDeque<Job> = VecDeque::new();
-        loop {
-            while let Ok(job) = jobs.try_recv() {
-                waiting.push_back(job);
+struct Queue {
+    waiting: VecDeque<Work>,
+    /// The connection, while nobody commits.
+    writer: Option<Writer>,
+    closed: bool,
+}
+
+/// The connection that commits; `None` where its thread died, until it is opened again.
+struct Writer {
+    connection: Option<SqliteConnection>,
+    pruned: u64,
+}
+
+enum Work {
+    Commit(Member),
+    Maintain { sql: String, answer: oneshot::Sender<Result<()>> },
+}
+
+struct Member {
+    batch: Batch,
+    answer: oneshot::Sender<Result<Outcome>>,
+}
+
+/// Why a group did not happen.
+enum Failure {
+    /// A demand did not hold.
+    Refused,
+    /// Anything else.
+    Failed(Error),
+}
+
+impl Committer {
+    /// Opens the connection.
+    pub async fn open(database: Arc<Database>, ns: i64, block_size: u32, feed: Arc<Feed>) -> Result<Arc<Committer>> {
+        let connection = database.connect(Role::Writer).await?;
+        let writer = Writer { connection: Some(connection), pruned: 0 };
+        Ok(Arc::new(Committer {
+            pressure: Pressure::default(),
+            ns,
+            block_size,
+            database,
+            feed,
+            runtime: Handle::current(),
+            queue: Mutex::new(Queue { waiting: VecDeque::new(), writer: Some(writer), closed: false }),
+            home: Notify::new(),
+        }))
+    }
+
+    /// Commits `batch`.
+    pub async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Outcome> {
+        let (answer, receiver) = oneshot::channel();
+        self.enqueue("commit", Work::Commit(Member { batch, answer })).await?;
+        receiver.await.unwrap_or_else(|_| Err(unknown("the store ended meanwhile")))
+    }
+
+    /// Runs `sql` between two commits.
+    pub async fn maintain(self: &Arc<Self>, sql: String) -> Result<()> {
+        let (answer, receiver) = oneshot::channel();
+        self.enqueue("checkpoint", Work::Maintain { sql, answer }).await?;
+        receiver.await.unwrap_or(Ok(()))
+    }
+
+    async fn enqueue(self: &Arc<Self>, operation: &'static str, work: Work) -> Result<()> {
+        let writer = {
+            let mut queue = self.queue.lock();
+            if queue.closed {
+                return Err(Error::new(operation, Errno::EIO).context("the store was closed"));
             }
-            if waiting.is_empty() {
-                match jobs.recv().await {
-                    Some(job) => waiting.push_back(job),
-                    None => return,
-                }
-                continue;
-            }
-            let group = take_group(&mut waiting);
-            self.commit(group).await;
+            queue.waiting.push_back(work);
+            queue.writer.take()
+        };
+        if let Some(writer) = writer {
+            let lead = Box::pin(Arc::clone(self).lead(writer));
+            Unstoppable { rest: Some(lead), runtime: self.runtime.clone() }.await;
+        }
+        Ok(())
+    }
+
+    /// Does one group, and leaves what has gathered meanwhile to a task.
+    async fn lead(self: Arc<Self>, mut writer: Writer) {
+        self.turn(&mut writer).await;
+        if let Some(writer) = self.bring_home(writer) {
+            let runtime = self.runtime.clone();
+            runtime.spawn(self.follow(writer));
         }
     }
 
-    async fn commit(&mut self, group: Vec<Job>) {
-        let batches: Vec<&Batch> = group.iter().map(|job| &job.batch).collect();
-        self.wake.after_commit(batches.iter().map(|batch| size(batch) as u64).sum());
-        match self.attempt(&batches).await {
-            // One that was refused, or cannot be done at all, must not harm the others.
-            Ok(Outcome::Conflict) | Err(_) if group.len() > 1 => {
-                for job in group {
-                    let outcome = self.attempt(&[&job.batch]).await;
-                    let _ = job.done.send(outcome);
-                }
-            }
-            Ok(Outcome::Committed(last)) => {
-                let first = last.0 + 1 - group.len() as u64;
-                for (revision, job) in (first..).zip(group) {
-                    let _ = job.done.send(Ok(Outcome::Committed(Revision(revision))));
-                }
-            }
-            outcome => group.into_iter().for_each(|job| drop(job.done.send(clone(&outcome)))),
+    async fn follow(self: Arc<Self>, writer: Writer) {
+        let mut busy = Some(writer);
+        while let Some(mut writer) = busy.take() {
+            self.turn(&mut writer).await;
+            busy = self.bring_home(writer);
         }
     }
 
-    /// Commits `batches` as one transaction, and tells of it. The revision is that of the last.
-    async fn attempt(&mut self, batches: &[&Batch]) -> Result<Outcome> {
-        let told: Vec<Told> = batches.iter().map(|batch| Told::of(batch, self.block_size)).collect();
+    /// Puts the connection back where nothing waits for it.
+    fn bring_home(&self, writer: Writer) -> Option<Writer> {
+        let mut queue = self.queue.lock();
+        if !queue.waiting.is_empty() {
+            return Some(writer);
+        }
+        queue.writer = Some(writer);
+        self.home.notify_waiters();
+        None
+    }
+
+    /// Does the work at the head of the queue: one group of commits, or one piece of maintenance.
+    async fn turn(&self, writer: &mut Writer) {
+        let mut members = Vec::new();
+        let mut maintenance = None;
+        {
+            let mut queue = self.queue.lock();
+            let mut footprint = Footprint::default();
+            let alone = queue.waiting.len() == 1;
+            let mut left = VecDeque::new();
+            while let Some(work) = queue.waiting.pop_front() {
+                match work {
+                    Work::Commit(member) if alone || footprint.admit(&member.batch) => members.push(member),
+                    Work::Maintain { sql, answer } if members.is_empty() && left.is_empty() => {
+                        maintenance = Some((sql, answer));
+                        break;
+                    }
+                    work => left.push_back(work),
+                }
+            }
+            left.append(&mut queue.waiting);
+            queue.waiting = left;
+        }
+        if let Some((sql, answer)) = maintenance {
+            let _ = answer.send(self.run(writer, &sql).await);
+        } else {
+            self.group(writer, members).await;
+        }
+    }
+
+    /// Commits the members, together if that goes, else one by one.
+    async fn group(&self, writer: &mut Writer, mut members: Vec<Member>) {
+        // Whoever went away before it began wants nothing any more.
+        members.retain(|member| !member.answer.is_closed());
+        if members.len() > 1 {
+            let batches: Vec<&Batch> = members.iter().map(|member| &member.batch).collect();
+            match self.attempt(writer, &batches).await {
+                Ok(first) => {
+                    for (member, revision) in members.into_iter().zip(first..) {
+                        let _ = member.answer.send(Ok(Outcome::Committed(Revision(revision))));
+                    }
+                    return;
+                }
+                // Another process does not let go: each alone would wait as long again.
+                Err(Failure::Failed(error)) if error.errno() == Errno::ETIMEDOUT => {
+                    let text = error.to_string();
+                    let copy = || Err(Error::new("commit", Errno::ETIMEDOUT).context(text.clone()));
+                    members.into_iter().for_each(|member| drop(member.answer.send(copy())));
+                    return;
+                }
+                Err(_) => {}
+            }
+        }
+        for Member { batch, answer } in members {
+            let outcome = match self.attempt(writer, &[&batch]).await {
+                Ok(revision) => Ok(Outcome::Committed(Revision(revision))),
+                Err(Failure::Refused) => self.refusal(writer, batch.session).await,
+                Err(Failure::Failed(error)) => Err(error),
+            };
+            let _ = answer.send(outcome);
+        }
+    }
+
+    /// Does the batches in one transaction, tells them, and answers the first's revision.
+    async fn attempt(&self, writer: &mut Writer, batches: &[&Batch]) -> std::result::Result<u64, Failure> {
         let durable = batches.iter().any(|batch| batch.durable);
-        let (sql, arguments) = commit::write(self.ns, self.block_size, batches, &told, durable)?.finish();
-        let connection = self.connection().await?;
-        // All rows are fetched, so that every statement of the text is run.
-        match connection.fetch_all(sqlx::query_with(AssertSqlSafe(sql), arguments)).await {
-            Ok(rows) => {
-                let revision = rows.first().map(|row| row.try_get::<i64, _>(0));
-                let revision = revision.ok_or_else(|| Error::new("commit", Errno::EIO).context("no namespace"))?;
-                let last = Revision(revision.map_err(|error| failure("commit", error))? as u64);
-                self.feed.committed(last, told).await;
-                self.prune(last, batches.len() as u64).await;
-                Ok(Outcome::Committed(last))
+        let told: Vec<Told> = batches.iter().map(|batch| Told::of(batch, self.block_size)).collect();
+        let script = commit::write(self.ns, self.block_size, batches, &told, durable).map_err(Failure::Failed)?;
+        let (sql, arguments) = script.finish();
+        let connection = self.connection(writer).await.map_err(Failure::Failed)?;
+        match execute(connection, sql, arguments).await {
+            Ok(last) => {
+                let first = last + 1 - batches.len() as u64;
+                self.feed.publish(first, told);
+                self.pressure.add(batches);
+                self.prune(writer, last).await;
+                Ok(first)
             }
-            Err(error) => self.refused(error, batches).await,
+            Err(error) => Err(self.undo(writer, error, durable).await),
         }
     }
 
-    /// What it means that a commit failed. Afterwards no transaction is open.
-    async fn refused(&mut self, error: sqlx::Error, batches: &[&Batch]) -> Result<Outcome> {
+    /// Leaves no transaction open, and says what the error means.
+    async fn undo(&self, writer: &mut Writer, error: sqlx::Error, durable: bool) -> Failure {
         if matches!(error, sqlx::Error::WorkerCrashed) {
-            self.connection = None;
-            return Err(failure("commit", error).context("whether the commit happened is not known"));
+            writer.connection = None;
+            return Failure::Failed(unknown("the connection was lost").source(error));
         }
-        let connection = self.connection().await?;
-        // A failing statement may have ended the transaction by itself; then there is nothing to roll back.
-        let _ = connection.execute("ROLLBACK").await;
-        connection.execute("PRAGMA synchronous=NORMAL").await.map_err(|error| failure("commit", error))?;
-        let demand = code(&error).is_some_and(|code| code == REFUSED || TAKEN.contains(&code));
-        match batches {
-            _ if !demand => Err(failure("commit", error)),
-            [Batch { session: Some(session), .. }] if !self.lives(*session).await? => Ok(Outcome::Fenced),
-            _ => Ok(Outcome::Conflict),
+        if let Some(connection) = &mut writer.connection {
+            // Some errors have ended it already; then this one is of no interest.
+            let _ = connection.execute("ROLLBACK").await;
+            if durable {
+                let _ = connection.execute("PRAGMA synchronous=NORMAL").await;
+            }
+        }
+        match code(&error) {
+            Some(REFUSED | COOKIE_TAKEN) => Failure::Refused,
+            _ => Failure::Failed(failure("commit", error)),
         }
     }
 
-    async fn lives(&mut self, session: SessionId) -> Result<bool> {
-        let ns = self.ns;
-        let query = sqlx::query("SELECT 1 FROM sessions WHERE ns=? AND id=?").bind(ns).bind(session.0 as i64);
-        let found = self.connection().await?.fetch_optional(query).await;
-        Ok(found.map_err(|error| failure("commit", error))?.is_some())
+    /// A session's record that is gone never comes back, so it does not matter that this looks a moment later.
+    async fn refusal(&self, writer: &mut Writer, session: Option<SessionId>) -> Result<Outcome> {
+        let Some(session) = session else { return Ok(Outcome::Conflict) };
+        let connection = self.connection(writer).await?;
+        let query = sqlx::query("SELECT 1 FROM sessions WHERE ns=? AND id=?").bind(self.ns).bind(session.0 as i64);
+        let found = connection.fetch_optional(query).await.map_err(|error| failure("commit", error))?;
+        Ok(if found.is_some() { Outcome::Conflict } else { Outcome::Fenced })
     }
 
-    /// Removes what is kept of old commits, now and then. It may fail: the next time does it.
-    async fn prune(&mut self, last: Revision, members: u64) {
-        if last.0 % PRUNED_EVERY >= members {
+    /// Takes out the oldest changes, now and then.
+    async fn prune(&self, writer: &mut Writer, newest: u64) {
+        let bound = newest.saturating_sub(CHANGES_KEPT);
+        if bound < writer.pruned + PRUNE_EVERY || bound <= Revision::FIRST.0 {
             return;
         }
-        let (ns, before) = (self.ns, last.0.saturating_sub(CHANGES_KEPT) as i64);
-        let query = sqlx::query("DELETE FROM changes WHERE ns=? AND revision<?").bind(ns).bind(before);
-        let Ok(connection) = self.connection().await else { return };
-        if let Err(error) = connection.execute(query).await {
-            tracing::warn!(%error, "old changes are kept for longer");
+        writer.pruned = bound;
+        let sql = format!("DELETE FROM changes WHERE ns={} AND revision<={bound}", self.ns);
+        if let Err(error) = self.run(writer, &sql).await {
+            tracing::warn!(%error, "old changes cannot be taken out");
         }
     }
 
-    async fn connection(&mut self) -> Result<&mut SqliteConnection> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.database.connect(Role::Writer).await?,
-        };
-        Ok(self.connection.insert(connection))
+    async fn run(&self, writer: &mut Writer, sql: &str) -> Result<()> {
+        let connection = self.connection(writer).await?;
+        let done = connection.execute(AssertSqlSafe(sql)).await;
+        done.map(drop).map_err(|error| failure("maintenance", error))
+    }
+
+    async fn connection<'a>(&self, writer: &'a mut Writer) -> Result<&'a mut SqliteConnection> {
+        match &mut writer.connection {
+            Some(connection) => Ok(connection),
+            none => Ok(none.insert(self.database.connect(Role::Writer).await?)),
+        }
+    }
+
+    /// Takes nothing more, finishes what was taken, and closes the connection.
+    pub async fn close(&self) -> Result<()> {
+        self.queue.lock().closed = true;
+        loop {
+            let home = self.home.notified();
+            let writer = self.queue.lock().writer.take();
+            if let Some(writer) = writer {
+                return match writer.connection {
+                    Some(connection) => close(connection).await,
+                    None => Ok(()),
+                };
+            }
+            home.await;
+        }
     }
 }
 
-/// From the front of what waits, as many as can be one transaction.
-fn take_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
-    let mut footprint = Footprint::default();
-    let fitting = waiting.iter().take_while(|job| footprint.admit(&job.batch)).count();
-    waiting.drain(..fitting).collect()
+/// Runs a commit's script, and answers the newest revision.
+async fn execute(connection: &mut SqliteConnection, sql: String, arguments: SqliteArguments) -> sqlx::Result<u64> {
+    let mut results = connection.fetch_many(sqlx::query_with(AssertSqlSafe(sql), arguments));
+    let mut newest = None;
+    while let Some(result) = results.try_next().await? {
+        if let Either::Right(row) = result {
+            newest = Some(row.try_get::<i64, _>(0)? as u64);
+        }
+    }
+    newest.ok_or(sqlx::Error::RowNotFound)
 }
 
-/// The same answer for each member of a group; a group of more than one has only outcomes.
-fn clone(outcome: &Result<Outcome>) -> Result<Outcome> {
-    match outcome {
-        Ok(outcome) => Ok(*outcome),
-        Err(error) => Err(Error::new("commit", error.errno()).context(error.to_string())),
+fn unknown(why: &str) -> Error {
+    Error::new("commit", Errno::EIO).context(format!("{why}; whether it happened is not known"))
+}
+
+/// A future that goes on as a task when it is dropped.
+struct Unstoppable {
+    rest: Option<BoxFuture<'static, ()>>,
+    runtime: Handle,
+}
+
+impl Future for Unstoppable {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(()) };
+        let done = rest.as_mut().poll(context);
+        if done.is_ready() {
+            self.rest = None;
+        }
+        done
+    }
+}
+
+impl Drop for Unstoppable {
+    fn drop(&mut self) {
+        if let Some(rest) = self.rest.take() {
+            self.runtime.spawn(rest);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::super::engine::{Batch, BlockChange, Outcome, Store};
 use super::super::record::{Key, Record, Revision, SessionId, Stored};
 use super::cache::{Blocks, Records, Stamp};
+use super::feed::Feed;
 use super::file::File;
 use super::nodes::Nodes;
 use crate::types::{Change, ChangeKind, Errno, Error, NodeId, Origin, Result, Timestamp};
@@ -21,7 +22,10 @@ const CHANGES_KEPT: usize = 1024;
 /// An open namespace.
 pub struct Core {
     pub store: Arc<dyn Store>,
+    pub feed: Feed,
     pub session: SessionId,
+    /// The commit with which the session began; all that it reads is of later.
+    pub began: Revision,
     pub block_size: u64,
     pub runtime: tokio::runtime::Handle,
     pub records: Records,
@@ -55,18 +59,26 @@ pub struct Core {
 }
 
 impl Core {
-    pub fn new(store: Arc<dyn Store>, session: SessionId, runtime: tokio::runtime::Handle) -> Core {
+    pub fn new(
+        store: Arc<dyn Store>,
+        feed: Feed,
+        (session, began): (SessionId, Revision),
+        runtime: tokio::runtime::Handle,
+    ) -> Core {
         Core {
             session,
+            began,
             block_size: u64::from(store.block_size()),
             store,
+            feed,
             runtime,
             records: Records::new(),
             blocks: Blocks::new(),
             nodes: Nodes::default(),
             numbers: Mutex::new(0..0),
             alone: Mutex::new(None),
-            applied: AtomicU64::new(Revision::FIRST.0),
+            // What became an orphan before this session began cannot be open in it.
+            applied: AtomicU64::new(began.0),
             clock_offset: AtomicI64::new(0),
             queue: Mutex::new(Vec::new()),
             queued: Notify::new(),

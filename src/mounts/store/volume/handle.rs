@@ -7,7 +7,7 @@ use super::core::Core;
 use super::data;
 use super::file::File;
 use super::names::{NewFile, build_new};
-use super::nodes::LastClose;
+use super::nodes::Closed;
 use super::numbers;
 use super::orphans;
 use super::privileges;
@@ -192,14 +192,18 @@ impl OpenFile for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let node = self.file.node;
-        let Some(LastClose { claimed }) = self.core.nodes.close(node) else { return };
-        if claimed {
-            self.file.discard();
-            self.core.freed.notify_one();
-        } else if self.file.is_given_up() {
-            tracing::error!(%node, "what was written to it is lost: it could not be committed, as its close was told");
-            self.file.discard();
-            self.core.tell(Origin::OUTSIDE, &[], &[(node, 0, u64::MAX)]);
+        match self.core.nodes.close(node) {
+            Closed::StillOpen => return,
+            Closed::Free => {
+                self.file.discard();
+                self.core.freed.notify_one();
+            }
+            Closed::Last if self.file.is_given_up() => {
+                tracing::error!(%node, "what was written to it is lost: it could not be committed, as its close was told");
+                self.file.discard();
+                self.core.tell(Origin::OUTSIDE, &[], &[(node, 0, u64::MAX)]);
+            }
+            Closed::Last => {}
         }
         self.core.nodes.tidy(node);
     }

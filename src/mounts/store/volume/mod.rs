@@ -5,9 +5,11 @@
 //! a few milliseconds commit them (`file`, `data`). Reading does not change a file's access time: it is set when the
 //! file is made and by `utimensat(2)`, as under `noatime`.
 //!
-//! The floors, each using only those before it: `dirty`, `cache`, `file`, `nodes`; `core`; `commit`; `view`, `numbers`,
-//! `privileges`, `removal`; `data`, `orphans`, `names`, `list`, `xattrs`; `attrs`, `rename`, `session`; `handle`,
-//! `tasks`; and this file, which unpacks and calls.
+//! What has reached this machine of others' changes is taken in before a file is opened or a name looked up (`intake`).
+//!
+//! The floors, each using only those before it: `dirty`, `cache`, `feed`, `file`, `nodes`; `core`; `commit`, `intake`;
+//! `view`, `numbers`, `privileges`, `removal`; `data`, `orphans`, `names`, `list`, `xattrs`; `attrs`, `rename`, `session`;
+//! `handle`, `tasks`; and this file, which unpacks and calls.
 
 mod attrs;
 mod cache;
@@ -15,8 +17,10 @@ mod commit;
 mod core;
 mod data;
 mod dirty;
+mod feed;
 mod file;
 mod handle;
+mod intake;
 mod list;
 mod names;
 mod nodes;
@@ -64,12 +68,9 @@ impl StoreVolume {
     /// # Errors
     /// `EIO` where the store cannot be reached or its data is damaged.
     pub async fn open(store: Arc<dyn Store>) -> Result<Arc<StoreVolume>> {
-        // Before anything is read, so that no change of what is read is missed.
-        let changes = store.changes();
         let core = Arc::new(session::start(store).await?);
-        session::heartbeat(&core).await?;
         orphans::sweep(&core).await?;
-        let tasks = Tasks::start(&core, changes);
+        let tasks = Tasks::start(&core);
         Ok(Arc::new(StoreVolume { core, tasks: Mutex::new(Some(tasks)) }))
     }
 
@@ -111,11 +112,14 @@ impl Volume for StoreVolume {
     }
 
     async fn lookup(&self, _caller: &Caller, dir: NodeId, name: &Name) -> Result<Entry> {
+        intake::catch_up(&self.core);
         names::lookup(&self.core, dir, name).await
     }
 
     fn forget(&self, node: NodeId, count: u64) {
-        self.core.nodes.forget(node, count);
+        if self.core.nodes.forget(node, count) {
+            self.core.freed.notify_one();
+        }
     }
 
     async fn getattr(&self, node: NodeId) -> Result<Attr> {
@@ -143,6 +147,7 @@ impl Volume for StoreVolume {
         mode: Mode,
         flags: OpenFlags,
     ) -> Result<(Entry, Arc<dyn OpenFile>)> {
+        intake::catch_up(&self.core);
         handle::create(&self.core, caller, dir, name, mode, flags).await
     }
 
@@ -200,6 +205,7 @@ impl Volume for StoreVolume {
     }
 
     async fn open(&self, caller: &Caller, node: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
+        intake::catch_up(&self.core);
         handle::open(&self.core, caller, node, flags).await
     }
 

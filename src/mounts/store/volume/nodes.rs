@@ -25,6 +25,8 @@ struct Node {
     opens: u32,
     /// This session has told that it has the orphan open.
     claimed: bool,
+    /// It lost its last name through this session, and goes when nobody here knows it any more.
+    orphan: bool,
     /// Its records are being removed at this moment.
     removing: bool,
     gone: Option<Box<Gone>>,
@@ -37,10 +39,15 @@ impl Node {
     }
 }
 
-/// That an open was the last of its file.
-pub struct LastClose {
-    /// The file was an orphan, kept for this session's sake.
-    pub claimed: bool,
+/// What a close leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    /// The file is open still.
+    StillOpen,
+    /// It was the last.
+    Last,
+    /// It was the last, and the file an orphan that nobody here knows any more.
+    Free,
 }
 
 /// All that somebody holds.
@@ -56,9 +63,13 @@ impl Nodes {
         self.map.lock().entry(node).or_default().lookups += 1;
     }
 
-    /// Takes lookups back.
-    pub fn forget(&self, node: NodeId, count: u64) {
-        self.change(node, |known| known.lookups = known.lookups.saturating_sub(count));
+    /// Takes lookups back. True where that frees an orphan.
+    pub fn forget(&self, node: NodeId, count: u64) -> bool {
+        self.change(node, |known| {
+            known.lookups = known.lookups.saturating_sub(count);
+            known.lookups == 0 && known.opens == 0 && known.orphan
+        })
+        .unwrap_or(false)
     }
 
     /// Whether somebody knows the file.
@@ -100,13 +111,17 @@ impl Nodes {
         Some(known.file.get_or_insert_with(|| Arc::new(File::new(node))).clone())
     }
 
-    /// Takes an open back; tells if it was the last.
-    pub fn close(&self, node: NodeId) -> Option<LastClose> {
+    /// Takes an open back.
+    pub fn close(&self, node: NodeId) -> Closed {
         self.change(node, |known| {
             known.opens = known.opens.saturating_sub(1);
-            (known.opens == 0).then(|| LastClose { claimed: std::mem::take(&mut known.claimed) })
+            if known.opens > 0 {
+                return Closed::StillOpen;
+            }
+            known.orphan |= std::mem::take(&mut known.claimed);
+            if known.orphan && known.lookups == 0 { Closed::Free } else { Closed::Last }
         })
-        .flatten()
+        .unwrap_or(Closed::Last)
     }
 
     /// Lets go of the state of a file that is closed and clean.
@@ -129,9 +144,10 @@ impl Nodes {
         map.values().filter_map(|known| known.file.clone()).filter(|file| !file.is_clean()).collect()
     }
 
-    /// Takes all opens back.
+    /// Takes all opens and lookups back.
     pub fn close_all(&self) {
         self.map.lock().values_mut().for_each(|known| {
+            known.lookups = 0;
             known.opens = 0;
             known.claimed = false;
         });
@@ -162,11 +178,27 @@ impl Nodes {
         .unwrap_or(false)
     }
 
-    /// Keeps opens out while the file's records are removed; `None` where it is open, or another removes it.
+    /// Notes that a file lost its last name. False where nobody here knows it or has it open, so it may go at once.
+    pub fn orphaned(&self, node: NodeId, claimed: bool) -> bool {
+        self.change(node, |known| {
+            known.orphan = true;
+            known.claimed = claimed && known.opens > 0;
+            known.lookups > 0 || known.opens > 0
+        })
+        .unwrap_or(false)
+    }
+
+    /// Notes that a file lost its last name through somebody else.
+    pub fn note_orphan(&self, node: NodeId) {
+        self.change(node, |known| known.orphan = true);
+    }
+
+    /// Keeps opens out while the file's records are removed; `None` where it is open or may be at any moment, since
+    /// somebody knows it, or where another removes it.
     pub fn remove(&self, node: NodeId) -> Option<Removal<'_>> {
         let mut map = self.map.lock();
         let known = map.entry(node).or_default();
-        if known.opens > 0 || known.removing {
+        if known.opens > 0 || known.lookups > 0 || known.removing {
             return None;
         }
         known.removing = true;
@@ -178,13 +210,17 @@ impl Nodes {
         self.map.lock().get(&node).and_then(|known| known.gone.as_deref().cloned())
     }
 
-    /// Keeps what a removed file was like for those who know it, and drops what was written to it.
+    /// Keeps what a file was like when it lost its last name, for those who know it longer than its records last.
     pub fn set_gone(&self, node: NodeId, inode: Inode, stats: Stats) {
+        self.change(node, |known| known.gone = Some(Box::new(Gone { inode, stats })));
+    }
+
+    /// Drops what was written to a file that is removed for good.
+    pub fn drop_unsaved(&self, node: NodeId) {
         self.change(node, |known| {
             if let Some(file) = known.file.take() {
                 file.discard();
             }
-            known.gone = Some(Box::new(Gone { inode, stats }));
         });
     }
 }

@@ -6,9 +6,10 @@
 //! not count.
 
 use super::super::engine::{Batch, BlockChange, Expect, Outcome};
-use super::super::record::{Counter, Inode, Key, Prefix, Record, Revision, Session, SessionId, Stats, Stored};
+use super::super::record::{Counter, Key, Prefix, Record, Revision, Session, SessionId, Stats, Stored};
 use super::commit::{Txn, inode_of, redo, stats_of};
 use super::core::Core;
+use super::nodes::Removal;
 use super::removal::STEP;
 use crate::types::{NodeId, Result, Timestamp};
 use std::sync::atomic::Ordering;
@@ -37,19 +38,23 @@ async fn build_claim(txn: &mut Txn<'_>, node: NodeId) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives up sessions that are not heard of, and removes the orphans that nobody holds any more.
+/// Gives up sessions that are not heard of, and removes the orphans that nobody holds any more, many in one commit.
 pub async fn sweep(core: &Core) -> Result<()> {
     let others = live_sessions(core).await?;
+    let mut harvest = Vec::new();
     let mut after = None;
     loop {
         let page = core.store.scan(&Prefix::Orphans, after, PAGE).await?;
         for (key, stored) in &page {
             let Key::Orphan(node) = key else { continue };
             after = Some(node.0);
-            consider(core, *node, stored.revision, &others).await?;
+            harvest.extend(consider(core, *node, stored.revision, &others).await?);
+            if harvest.iter().map(|ripe: &Ripe<'_>| ripe.bytes).sum::<u64>() > STEP || harvest.len() >= PAGE {
+                gather(core, std::mem::take(&mut harvest)).await?;
+            }
         }
         if page.len() < PAGE {
-            return Ok(());
+            return gather(core, harvest).await;
         }
     }
 }
@@ -86,24 +91,36 @@ async fn end_session(core: &Core, key: &Key, revision: Revision) -> Result<bool>
     Ok(ended)
 }
 
-/// Removes one orphan, if nobody holds it.
-async fn consider(core: &Core, node: NodeId, since: Revision, others: &[(SessionId, Session)]) -> Result<()> {
+/// An orphan that nobody holds, and the commit that removes it. Opens of our own wait while this is there.
+struct Ripe<'a> {
+    node: NodeId,
+    bytes: u64,
+    batch: Batch,
+    _removal: Removal<'a>,
+}
+
+/// Looks whether anybody holds an orphan.
+async fn consider<'a>(
+    core: &'a Core,
+    node: NodeId,
+    since: Revision,
+    others: &[(SessionId, Session)],
+) -> Result<Option<Ripe<'a>>> {
     if core.nodes.needs_claim(node) {
         claim(core, node).await?;
-        return Ok(());
+        return Ok(None);
     }
-    // Opens of our own wait while this is held.
-    let Some(_removal) = core.nodes.remove(node) else { return Ok(()) };
+    let Some(removal) = core.nodes.remove(node) else { return Ok(None) };
     if others.iter().any(|(_, session)| session.acknowledged < since) {
-        return Ok(());
+        return Ok(None);
     }
     let claims: Vec<Key> =
         core.store.scan(&Prefix::Claims(node), None, usize::MAX).await?.into_iter().map(|(key, _)| key).collect();
-    let held = others.iter().any(|(id, _)| claims.contains(&Key::Claim(node, *id)));
-    if held {
-        return let_go(core, node, &claims).await;
+    if others.iter().any(|(id, _)| claims.contains(&Key::Claim(node, *id))) {
+        let_go(core, node, &claims).await?;
+        return Ok(None);
     }
-    remove(core, node, since, others, claims).await
+    pick(core, node, since, others, claims, removal).await
 }
 
 /// Takes back our own claim.
@@ -115,37 +132,55 @@ async fn let_go(core: &Core, node: NodeId, claims: &[Key]) -> Result<()> {
     Ok(())
 }
 
-/// Removes an orphan: first its identity, so that nobody opens it any more, then its bytes in steps, then the rest.
-/// A removal that was cut short goes on where it stopped. What conflicts is left for the next sweep.
-async fn remove(
-    core: &Core,
+/// Builds the commit that removes an orphan. A large one loses its identity first, so that nobody opens it any more, and
+/// then its bytes in steps, before it is ripe; where that was cut short it goes on where it stopped.
+async fn pick<'a>(
+    core: &'a Core,
     node: NodeId,
     since: Revision,
     others: &[(SessionId, Session)],
     claims: Vec<Key>,
-) -> Result<()> {
+    removal: Removal<'a>,
+) -> Result<Option<Ripe<'a>>> {
+    let orphaned = (Key::Orphan(node), Expect::At(since));
     let found = core.store.get(&[Key::Inode(node), Key::Stats(node)]).await?;
-    let [inode, stats] = &found[..] else { return Ok(()) };
-    let stats = stats.clone().map(stats_of).transpose()?.map_or_else(Stats::default, |stats| stats.record);
-    let mut first = Batch { expect: vec![(Key::Orphan(node), Expect::At(since))], ..Batch::default() };
-    first.expect.extend(others.iter().map(|(id, _)| (Key::Claim(node, *id), Expect::Absent)));
-    if let Some(inode) = inode {
-        first.expect.push((Key::Inode(node), Expect::At(inode.revision)));
-        first.delete.push(Key::Inode(node));
+    let [inode, stats] = <[Option<Stored>; 2]>::try_from(found).unwrap_or_default();
+    let stats = stats.map(stats_of).transpose()?.map_or_else(Stats::default, |stats| stats.record);
+    let inode = inode.map(inode_of).transpose()?;
+    let mut batch = Batch { expect: vec![orphaned.clone()], ..Batch::default() };
+    batch.expect.extend(others.iter().map(|(id, _)| (Key::Claim(node, *id), Expect::Absent)));
+    if let Some(inode) = &inode {
+        batch.expect.push((Key::Inode(node), Expect::At(inode.revision)));
+        batch.delete.push(Key::Inode(node));
         let xattrs = core.store.scan(&Prefix::Xattrs(node), None, usize::MAX).await?;
-        first.delete.extend(xattrs.into_iter().map(|(key, _)| key));
+        batch.delete.extend(xattrs.into_iter().map(|(key, _)| key));
     }
     if stats.allocated > STEP {
-        if !committed(core, first).await? || !remove_bytes(core, node, since).await? {
-            return Ok(());
+        if !committed(core, batch).await? || !remove_bytes(core, node, since).await? {
+            return Ok(None);
         }
-        first = Batch { expect: vec![(Key::Orphan(node), Expect::At(since))], ..Batch::default() };
+        batch = Batch { expect: vec![orphaned], ..Batch::default() };
     }
-    first.delete.extend([Key::Stats(node), Key::Orphan(node)]);
-    first.delete.extend(claims);
-    first.blocks.push(BlockChange::Discard { node, start: 0, end: u64::MAX });
-    if committed(core, first).await? {
-        keep_view(core, node, inode.clone(), stats)?;
+    batch.delete.extend([Key::Stats(node), Key::Orphan(node)]);
+    batch.delete.extend(claims);
+    batch.blocks.push(BlockChange::Discard { node, start: 0, end: u64::MAX });
+    Ok(Some(Ripe { node, bytes: stats.allocated, batch, _removal: removal }))
+}
+
+/// Removes orphans in one commit; where that conflicts each in its own, and what conflicts then is left for the next
+/// sweep.
+async fn gather(core: &Core, harvest: Vec<Ripe<'_>>) -> Result<()> {
+    let mut all = Batch::default();
+    for Ripe { batch, .. } in &harvest {
+        all.expect.extend(batch.expect.iter().cloned());
+        all.delete.extend(batch.delete.iter().cloned());
+        all.blocks.extend(batch.blocks.iter().cloned());
+    }
+    let together = harvest.is_empty() || committed(core, all).await?;
+    for ripe in harvest {
+        if together || committed(core, ripe.batch.clone()).await? {
+            core.nodes.drop_unsaved(ripe.node);
+        }
     }
     Ok(())
 }
@@ -174,13 +209,4 @@ async fn remove_bytes(core: &Core, node: NodeId, since: Revision) -> Result<bool
             return Ok(false);
         }
     }
-}
-
-/// Those who still know the file see its attributes as they were.
-fn keep_view(core: &Core, node: NodeId, inode: Option<Stored>, stats: Stats) -> Result<()> {
-    if let Some(inode) = inode {
-        let inode: Inode = inode_of(inode)?.record;
-        core.nodes.set_gone(node, inode, stats);
-    }
-    Ok(())
 }

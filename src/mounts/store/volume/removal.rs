@@ -1,7 +1,8 @@
 //! What becomes of a file that loses a name.
 //!
-//! With its last name a file that nobody can have open goes at once, in the same commit. Otherwise it becomes an orphan,
-//! and goes when its last holder lets it go (see `orphans`).
+//! With its last name a file that nobody knows or has open goes at once, in the same commit. Otherwise it becomes an
+//! orphan, and goes when its last holder lets it go (see `orphans`). Who knows a file may be about to open it: the kernel
+//! looks a name up and opens the file after that, and between the two the name may come to mean another file.
 
 use super::super::engine::{Field, FieldOp};
 use super::super::record::{Counter, Inode, Key, Orphan, Prefix, Record, Stats};
@@ -25,7 +26,7 @@ enum Fate<'a> {
     /// Its records are gone. Opens are kept out until this is dropped.
     Gone { inode: Inode, stats: Stats, _removal: Option<Removal<'a>> },
     /// It waits for its last close.
-    Orphan { claimed: bool },
+    Orphan { inode: Inode, stats: Stats, claimed: bool },
 }
 
 impl Loss<'_> {
@@ -33,18 +34,23 @@ impl Loss<'_> {
     pub fn done(self, core: &Core) {
         match self.fate {
             Fate::Lives => {}
-            Fate::Gone { inode, mut stats, _removal } => {
-                stats.links = 0;
-                stats.entries = 0;
-                core.nodes.set_gone(self.node, inode, stats);
+            Fate::Gone { inode, stats, _removal } => {
+                core.nodes.set_gone(self.node, inode, nameless(stats));
+                core.nodes.drop_unsaved(self.node);
             }
-            Fate::Orphan { claimed } => {
-                if !claimed || !core.nodes.claimed(self.node) {
+            Fate::Orphan { inode, stats, claimed } => {
+                core.nodes.set_gone(self.node, inode, nameless(stats));
+                if !core.nodes.orphaned(self.node, claimed) {
                     core.freed.notify_one();
                 }
             }
         }
     }
+}
+
+/// Statistics of a file that has no name any more.
+fn nameless(stats: Stats) -> Stats {
+    Stats { links: 0, entries: 0, ..stats }
 }
 
 /// Takes one name from a file that is no directory.
@@ -60,7 +66,8 @@ pub async fn lose_name<'a>(txn: &mut Txn<'a>, node: NodeId) -> Result<Loss<'a>> 
     let alone = *txn.core.alone.lock();
     let removal = alone.filter(|_| stats.allocated <= STEP).and_then(|at| Some((at, txn.core.nodes.remove(node)?)));
     let Some((at, removal)) = removal else {
-        return Ok(Loss { node, fate: orphan(txn, node) });
+        let claimed = orphan(txn, node);
+        return Ok(Loss { node, fate: Fate::Orphan { inode: inode.record, stats, claimed } });
     };
     // A session that comes meanwhile counts itself, and then this conflicts.
     txn.expect(Key::Counter(Counter::NextSession), at);
@@ -68,7 +75,8 @@ pub async fn lose_name<'a>(txn: &mut Txn<'a>, node: NodeId) -> Result<Loss<'a>> 
     Ok(Loss { node, fate: Fate::Gone { inode: inode.record, stats, _removal: Some(removal) } })
 }
 
-fn orphan<'a>(txn: &mut Txn<'a>, node: NodeId) -> Fate<'a> {
+/// Makes a file an orphan; tells whether this session claims it.
+fn orphan(txn: &mut Txn<'_>, node: NodeId) -> bool {
     txn.field(node, Field::Links, FieldOp::Add(-1));
     txn.touch(node);
     let since = txn.core.store_now();
@@ -77,7 +85,7 @@ fn orphan<'a>(txn: &mut Txn<'a>, node: NodeId) -> Fate<'a> {
     if claimed {
         txn.put(Key::Claim(node, txn.core.session), Record::Claim);
     }
-    Fate::Orphan { claimed }
+    claimed
 }
 
 /// Removes a directory, which must be empty and stay so until the commit.

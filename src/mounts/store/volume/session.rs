@@ -3,6 +3,7 @@
 use super::super::engine::{Batch, Expect, Outcome, Store};
 use super::super::record::{Counter, Inode, Key, Record, Revision, Session, SessionId, Stats, Stored};
 use super::core::Core;
+use super::feed::Feed;
 use crate::types::{Errno, Error, FileKind, Mode, NodeId, Result, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -15,11 +16,12 @@ const TRIES: u32 = 100;
 
 /// Opens a namespace, and makes its root where it is new.
 pub async fn start(store: Arc<dyn Store>) -> Result<Core> {
+    // Before anything is read, so that no change of what is read is missed.
+    let feed = Feed::new(store.changes());
     format(&*store).await?;
-    let (session, revision) = register(&*store).await?;
-    let core = Core::new(store, session, tokio::runtime::Handle::current());
-    // What became an orphan before this session began cannot be open in it.
-    core.applied.store(revision.0, Ordering::Relaxed);
+    let session = register(&*store).await?;
+    let core = Core::new(store, feed, session, tokio::runtime::Handle::current());
+    heartbeat(&core, core.began).await?;
     Ok(core)
 }
 
@@ -79,16 +81,21 @@ async fn register(store: &dyn Store) -> Result<(SessionId, Revision)> {
     Err(Error::new("open", Errno::EIO).context("other sessions begin all the time"))
 }
 
-/// Tells that this session is alive, and up to which commit it has claimed what it has open.
-pub async fn heartbeat(core: &Core) -> Result<()> {
-    // In this order: what is claimed after the look is of a later commit.
+/// Claims the orphans that are open here and were not claimed yet; tells up to which commit that is done.
+pub async fn claim_all(core: &Core) -> Result<Revision> {
+    // In this order: an orphan that is noted after the look is of a later commit.
     let applied = Revision(core.applied.load(Ordering::Acquire));
     let unclaimed: Vec<NodeId> = core.unclaimed.lock().iter().copied().collect();
     for node in unclaimed {
         super::orphans::claim(core, node).await?;
         core.unclaimed.lock().remove(&node);
     }
-    let session = Session { seen: core.store.now().await?, acknowledged: applied, pid: std::process::id() };
+    Ok(applied)
+}
+
+/// Tells that this session is alive, and up to which commit it has claimed what it has open.
+pub async fn heartbeat(core: &Core, acknowledged: Revision) -> Result<()> {
+    let session = Session { seen: core.store.now().await?, acknowledged, pid: std::process::id() };
     let put = vec![(Key::Session(core.session), Record::Session(session))];
     core.commit(Batch { put, ..Batch::default() }, None).await?;
     Ok(())

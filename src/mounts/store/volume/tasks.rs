@@ -1,17 +1,16 @@
 //! What goes on beside the calls: changes are taken in, files committed, the session kept alive.
 
-use super::super::engine::StoreChange;
-use super::super::record::{Counter, Key};
 use super::core::Core;
 use super::data;
+use super::feed::Found;
 use super::file::File;
+use super::intake;
 use super::orphans;
 use super::session;
-use crate::types::{Errno, NodeId, Origin};
-use futures::StreamExt;
-use futures::stream::BoxStream;
+use crate::types::{Errno, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -21,17 +20,19 @@ const FLUSH_DELAY: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// How often a session tells that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// The least time between two looks at the orphans, and between two heartbeats.
+/// The least time between two looks at the orphans.
 const SWEEP_DELAY: Duration = Duration::from_millis(50);
+/// How long after a file lost its name it can still be opened by who found it before.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The tasks of a volume. They end when this is dropped.
 pub struct Tasks(Vec<JoinHandle<()>>);
 
 impl Tasks {
-    pub fn start(core: &Arc<Core>, changes: BoxStream<'static, StoreChange>) -> Tasks {
+    pub fn start(core: &Arc<Core>) -> Tasks {
         let runtime = &core.runtime;
         Tasks(vec![
-            runtime.spawn(listen(core.clone(), changes)),
+            runtime.spawn(listen(core.clone())),
             runtime.spawn(write_back(core.clone())),
             runtime.spawn(keep(core.clone())),
         ])
@@ -52,60 +53,18 @@ impl Drop for Tasks {
     }
 }
 
-/// Takes in what is committed, by whomever.
-async fn listen(core: Arc<Core>, mut changes: BoxStream<'static, StoreChange>) {
-    while let Some(change) = changes.next().await {
-        take_in(&core, change).await;
-    }
+/// Takes in what is committed, by whomever, as it comes.
+async fn listen(core: Arc<Core>) {
+    std::future::poll_fn(|context| {
+        core.feed.listen(context.waker());
+        match intake::catch_up(&core) {
+            Found::Nothing => Poll::Pending,
+            Found::End => Poll::Ready(()),
+        }
+    })
+    .await;
     core.deaf.store(true, Ordering::Relaxed);
     core.forget_everything();
-}
-
-async fn take_in(core: &Core, change: StoreChange) {
-    let StoreChange::Commit { revision, session, keys, data } = change else {
-        core.forget_everything();
-        for node in core.nodes.unclaimed() {
-            claim(core, node).await;
-        }
-        return;
-    };
-    let own = session == Some(core.session) && core.knows_own_commits();
-    keys.iter().for_each(|key| core.records.changed(key, revision, own));
-    if !own {
-        data.iter().for_each(|(node, start, end)| core.drop_bytes(*node, *start, *end));
-        watch_sessions(core, &keys);
-        core.tell(Origin::OUTSIDE, &keys, &data);
-    }
-    for key in &keys {
-        if let Key::Orphan(node) = key
-            && core.nodes.needs_claim(*node)
-            && !keys.contains(&Key::Claim(*node, core.session))
-        {
-            claim(core, *node).await;
-        }
-    }
-    core.applied.fetch_max(revision.0, Ordering::Release);
-    if !own && keys.iter().any(|key| matches!(key, Key::Orphan(_))) {
-        core.asked.notify_one();
-    }
-}
-
-/// A session came, went, or told of what it has open: orphans may have become free.
-fn watch_sessions(core: &Core, keys: &[Key]) {
-    if keys.contains(&Key::Counter(Counter::NextSession)) {
-        *core.alone.lock() = None;
-    }
-    if keys.iter().any(|key| matches!(key, Key::Session(_))) {
-        core.freed.notify_one();
-    }
-}
-
-/// Claims an orphan that is open here. Where that fails the session does not tell that it has done so, and tries again.
-async fn claim(core: &Core, node: NodeId) {
-    if let Err(error) = orphans::claim(core, node).await {
-        tracing::warn!(%error, %node, "an open file that lost its name could not be claimed yet");
-        core.unclaimed.lock().insert(node);
-    }
 }
 
 /// Commits what was written and nobody committed.
@@ -151,8 +110,8 @@ async fn keep(core: Arc<Core>) {
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while !core.is_fenced() {
         let done = tokio::select! {
-            _ = beat.tick() => session::heartbeat(&core).await,
-            () = core.asked.notified() => session::heartbeat(&core).await,
+            _ = beat.tick() => tell(&core).await,
+            () = core.asked.notified() => tell(&core).await,
             () = core.freed.notified() => Ok(()),
         };
         let done = match done {
@@ -164,4 +123,14 @@ async fn keep(core: Arc<Core>) {
         }
         tokio::time::sleep(SWEEP_DELAY).await;
     }
+}
+
+/// Claims the orphans that are open here, and tells, after a while, that this was done.
+///
+/// The while is for callers that have found a file by its name and are about to open it: they get it, although it was
+/// replaced in between.
+async fn tell(core: &Core) -> Result<()> {
+    let applied = session::claim_all(core).await?;
+    tokio::time::sleep(GRACE).await;
+    session::heartbeat(core, applied).await
 }
