@@ -99,11 +99,10 @@ each_kind! {
     }
 
     fn programs_run_from_it(scene) {
-        let path = scene.at("my-true");
+        // Copied by a process of its own: what this one has open for writing, its other threads' children may have
+        // open too for a moment, and then a start is ETXTBSY, as everywhere.
         let program = crate::harness::program::find("true").expect("there is a true");
-        std::fs::copy(program, &path).expect("copy");
-        let status = std::process::Command::new(&path).status().expect("the program is mapped and run");
-        assert!(status.success());
+        scene.bash(&format!("cp {} my-true && ./my-true", program.display()), &[]);
         put(scene.at("script"), b"#!/bin/sh\nexec ./my-true\n");
         scene.bash("chmod +x script; ./script", &[]);
     }

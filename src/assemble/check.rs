@@ -85,6 +85,10 @@ fn check_file(mount: &PlannedMount, path: &Path, mountpoint: &Path) -> Result<()
             "the store's folder {} does not exist; make it first, or correct the path",
             folder.display()
         ))),
+        _ if mount.read_only && !file.exists() => Err(mount.place.refuse(format!(
+            "there is no file {}, and it is not made for a read-only mount; correct the path, or mount it writable first",
+            file.display()
+        ))),
         _ => Ok(()),
     }
 }

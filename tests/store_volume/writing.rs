@@ -2,6 +2,7 @@
 
 use super::probe::Probe;
 use super::*;
+use workfs::mounts::store::memory::MemoryStore;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_flushes_is_committed_within_milliseconds() {
@@ -136,4 +137,42 @@ async fn appends_of_replicas_lose_nothing_and_split_nothing() {
     assert!(lines.iter().all(|line| line.iter().all(|byte| *byte == line[0])), "no line is torn");
     let bytes: usize = (0..100usize).map(|n| 2 + (n * 97) % 5000).sum();
     assert_eq!(log.len(), 4 * bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_reader_sees_what_was_written_before_whatever_is_being_committed() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let volume = open(MemoryStore::new()).await;
+    let (_, file) = create(&*volume, "f").await;
+    let written = Arc::new(AtomicU64::new(0));
+    write(&*file, 0, &0u64.to_le_bytes()).await;
+    let last = 4000;
+    let reader = {
+        let (file, written) = (file.clone(), written.clone());
+        tokio::spawn(async move {
+            while written.load(Ordering::SeqCst) < last {
+                let n = written.load(Ordering::SeqCst);
+                let bytes = file.read_at(n * 8, 8).await.expect("read");
+                assert_eq!(&bytes[..], n.to_le_bytes(), "number {n} was written");
+                assert!(file.attr().await.expect("attr").size >= (n + 1) * 8, "and counts in the size");
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    let committer = {
+        let (file, written) = (file.clone(), written.clone());
+        tokio::spawn(async move {
+            while written.load(Ordering::SeqCst) < last {
+                file.flush().await.expect("flush");
+                tokio::task::yield_now().await;
+            }
+        })
+    };
+    for n in 1..=last {
+        write(&*file, n * 8, &n.to_le_bytes()).await;
+        written.store(n, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+    }
+    reader.await.expect("the reader");
+    committer.await.expect("the committer");
 }

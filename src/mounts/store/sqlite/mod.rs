@@ -117,6 +117,11 @@ impl SqliteStore {
     }
 
     async fn measure(&self) -> Result<Usage> {
+        if !self.database.path().exists() {
+            // SQLite goes on in the file that lost its name, and all of it is lost at the end.
+            let why = format!("{} was removed; what is written now is lost", self.database.path().display());
+            return Err(Error::new("usage", Errno::EIO).context(why));
+        }
         let mut script = Script::new();
         script.write(format_args!(
             "SELECT files, (SELECT page_count FROM pragma_page_count),

@@ -1,5 +1,7 @@
 //! The tables, for an operator to query, and what is checked and made before they are used.
 //!
+//! The columns of a key come first: `PRAGMA integrity_check` of SQLite 3.40 finds faults in sound tables otherwise.
+//!
 //! Every key leads with the namespace, so one file holds many. Names are BLOBs, since they are bytes. A file is one
 //! row of `inodes`: its identity is there where `revision` is not NULL, its statistics where `stats_revision` is not.
 //! Triggers keep what is derived (`allocated`, `namespaces.files`), so that it is exact whoever changes a row.
@@ -56,11 +58,11 @@ CREATE TABLE inodes (
 CREATE TABLE dentries (
     ns INTEGER NOT NULL,
     dir INTEGER NOT NULL,
+    cookie INTEGER NOT NULL,
     name BLOB NOT NULL,
     revision INTEGER NOT NULL,
     ino INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    cookie INTEGER NOT NULL,
     PRIMARY KEY (ns, dir, cookie)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX dentries_by_name ON dentries (ns, dir, name);

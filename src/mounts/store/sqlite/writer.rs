@@ -240,6 +240,7 @@ impl Committer {
 
     /// Leaves no transaction open, and says what the error means.
     async fn undo(&self, writer: &mut Writer, error: sqlx::Error, durable: bool) -> Failure {
+        eprintln!("DEBUG {error}");
         if matches!(error, sqlx::Error::WorkerCrashed) {
             writer.connection = None;
             return Failure::Failed(unknown("the connection was lost").source(error));
@@ -292,19 +293,20 @@ impl Committer {
         }
     }
 
-    /// Takes nothing more, finishes what was taken, and closes the connection.
+    /// Takes nothing more, finishes what was taken, and closes the connection. Calling it again does nothing.
     pub async fn close(&self) -> Result<()> {
-        self.queue.lock().closed = true;
+        let again = std::mem::replace(&mut self.queue.lock().closed, true);
+        if again {
+            return Ok(());
+        }
         loop {
             let home = self.home.notified();
             let writer = self.queue.lock().writer.take();
-            if let Some(writer) = writer {
-                return match writer.connection {
-                    Some(connection) => close(connection).await,
-                    None => Ok(()),
-                };
+            match writer.map(|writer| writer.connection) {
+                Some(Some(connection)) => return close(connection).await,
+                Some(None) => return Ok(()),
+                None => home.await,
             }
-            home.await;
         }
     }
 }

@@ -11,7 +11,7 @@ use super::nodes::Closed;
 use super::numbers;
 use super::orphans;
 use super::privileges;
-use super::view::{attr, entry, records};
+use super::view::{attr, entry, pending, records};
 use crate::mounts::OpenFile;
 use crate::types::{
     Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
@@ -112,8 +112,9 @@ async fn open_known(
     flags: OpenFlags,
 ) -> Result<(Entry, Arc<dyn OpenFile>)> {
     let file = open(core, caller, node, flags).await?;
+    let unsaved = pending(core, node);
     let (inode, stats) = records(core, node).await?;
-    Ok((entry(core, node, &inode, &stats), file))
+    Ok((entry(core, node, &inode, &stats, unsaved), file))
 }
 
 async fn make_open(
@@ -129,7 +130,7 @@ async fn make_open(
     let new = NewFile { operation: "create", kind: FileKind::Regular, mode, rdev: 0, target: b"" };
     let (inode, stats) =
         redo!(core, "create", Some(caller.origin), |txn| build_new(&mut txn, caller, dir, name, node, &new));
-    Ok((entry(core, node, &inode, &stats), Arc::new(handle)))
+    Ok((entry(core, node, &inode, &stats, None), Arc::new(handle)))
 }
 
 #[async_trait]

@@ -3,7 +3,7 @@
 use super::super::record::{Dentry, Key, Prefix, Record};
 use super::commit::{inode_of, stats_of};
 use super::core::Core;
-use super::view::{entry, records};
+use super::view::{entry, pending, records};
 use crate::mounts::{DirEntry, Listing};
 use crate::types::{Cookie, Errno, Error, FileKind, Name, NodeId, Result};
 
@@ -37,13 +37,14 @@ fn plain((name, dentry): (Name, Dentry)) -> DirEntry {
 async fn with_attributes(core: &Core, found: Vec<(Name, Dentry)>) -> Result<Vec<DirEntry>> {
     let keys: Vec<Key> =
         found.iter().flat_map(|(_, dentry)| [Key::Inode(dentry.node), Key::Stats(dentry.node)]).collect();
+    let unsaved: Vec<_> = found.iter().map(|(_, dentry)| pending(core, dentry.node)).collect();
     let (records, _) = core.get(&keys).await?;
     let mut entries = Vec::with_capacity(found.len());
-    for (pair, listed) in records.chunks(2).zip(found) {
+    for ((pair, listed), unsaved) in records.chunks(2).zip(found).zip(unsaved) {
         let mut listed = plain(listed);
         if let [Some(inode), Some(stats)] = pair {
             let (inode, stats) = (inode_of(inode.clone())?.record, stats_of(stats.clone())?.record);
-            listed.entry = Some(entry(core, listed.node, &inode, &stats));
+            listed.entry = Some(entry(core, listed.node, &inode, &stats, unsaved));
         }
         entries.push(listed);
     }

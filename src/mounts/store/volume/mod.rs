@@ -108,7 +108,7 @@ impl Volume for StoreVolume {
 
     async fn root(&self) -> Result<Entry> {
         let (inode, stats) = view::records(&self.core, session::ROOT).await?;
-        Ok(view::uncounted(view::show(&self.core, session::ROOT, &inode, &stats)))
+        Ok(view::uncounted(view::show(&self.core, session::ROOT, &inode, &stats, None)))
     }
 
     async fn lookup(&self, _caller: &Caller, dir: NodeId, name: &Name) -> Result<Entry> {

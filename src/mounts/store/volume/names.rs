@@ -5,7 +5,7 @@ use super::commit::{At, Txn, dentry_of, inode_of, redo, stats_of};
 use super::core::{Core, random};
 use super::numbers;
 use super::removal::{Loss, lose_directory, lose_name};
-use super::view::{entry, no_directory, stale};
+use super::view::{entry, no_directory, pending, stale};
 use crate::types::{Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, Result};
 use bytes::Bytes;
 
@@ -36,10 +36,11 @@ pub async fn lookup(core: &Core, dir: NodeId, name: &Name) -> Result<Entry> {
         let (mut found, _) = core.get(std::slice::from_ref(&key)).await?;
         let Some(stored) = found.pop().flatten() else { return Err(no_name(core, "lookup", dir, name).await) };
         let node = dentry_of(stored)?.record.node;
+        let unsaved = pending(core, node);
         let (found, _) = core.get(&[Key::Inode(node), Key::Stats(node)]).await?;
         if let [Some(inode), Some(stats)] = &found[..] {
             let (inode, stats) = (inode_of(inode.clone())?.record, stats_of(stats.clone())?.record);
-            return Ok(entry(core, node, &inode, &stats));
+            return Ok(entry(core, node, &inode, &stats, unsaved));
         }
         // The file went between the two reads, or what is remembered of the name is old.
         core.records.drop(&key);
@@ -101,7 +102,7 @@ pub async fn make(core: &Core, caller: &Caller, dir: NodeId, name: &Name, new: &
     let node = numbers::next(core).await?;
     let (inode, stats) =
         redo!(core, new.operation, Some(caller.origin), |txn| build_new(&mut txn, caller, dir, name, node, new));
-    Ok(entry(core, node, &inode, &stats))
+    Ok(entry(core, node, &inode, &stats, None))
 }
 
 /// Adds a new file to a try.
@@ -160,8 +161,9 @@ fn add_name(txn: &mut Txn<'_>, dir: NodeId, parent: &At<Inode>, name: &Name, den
 
 /// Gives a file a further name.
 pub async fn link(core: &Core, caller: &Caller, node: NodeId, dir: NodeId, name: &Name) -> Result<Entry> {
+    let unsaved = pending(core, node);
     let (inode, stats) = redo!(core, "link", Some(caller.origin), |txn| build_link(&mut txn, node, dir, name));
-    Ok(entry(core, node, &inode, &stats))
+    Ok(entry(core, node, &inode, &stats, unsaved))
 }
 
 async fn build_link(txn: &mut Txn<'_>, node: NodeId, dir: NodeId, name: &Name) -> Result<(Inode, Stats)> {

@@ -3,14 +3,20 @@
 use super::super::record::{Inode, Key, Stats};
 use super::commit::{inode_of, stats_of};
 use super::core::Core;
+use super::file::Pending;
 use crate::types::{Attr, Entry, Errno, Error, FileKind, Generation, NodeId, Result, Timestamp, Validity};
 
 /// What a directory's size is said to be. The entries it holds have none of their own.
 const DIRECTORY_SIZE: u64 = 4096;
 
+/// What of a file is not committed. To be asked before its records are read: what is committed in between then shows
+/// twice, which is no harm, and never not at all.
+pub fn pending(core: &Core, node: NodeId) -> Option<Pending> {
+    core.nodes.file(node).and_then(|file| file.pending())
+}
+
 /// The attributes of a file. What is written and not committed shows in them.
-pub fn show(core: &Core, node: NodeId, inode: &Inode, stats: &Stats) -> Attr {
-    let pending = core.nodes.file(node).and_then(|file| file.pending());
+pub fn show(core: &Core, node: NodeId, inode: &Inode, stats: &Stats, pending: Option<Pending>) -> Attr {
     let written = pending.map_or(Timestamp(i64::MIN), |pending| pending.written);
     let size = match inode.kind {
         FileKind::Directory => DIRECTORY_SIZE,
@@ -36,9 +42,9 @@ pub fn show(core: &Core, node: NodeId, inode: &Inode, stats: &Stats) -> Attr {
 }
 
 /// An entry, which counts as a lookup of its file.
-pub fn entry(core: &Core, node: NodeId, inode: &Inode, stats: &Stats) -> Entry {
+pub fn entry(core: &Core, node: NodeId, inode: &Inode, stats: &Stats, pending: Option<Pending>) -> Entry {
     core.nodes.know(node);
-    uncounted(show(core, node, inode, stats))
+    uncounted(show(core, node, inode, stats, pending))
 }
 
 /// An entry of a file that is known without being counted.
@@ -61,8 +67,9 @@ pub async fn records(core: &Core, node: NodeId) -> Result<(Inode, Stats)> {
 
 /// A file's attributes.
 pub async fn attr(core: &Core, node: NodeId) -> Result<Attr> {
+    let pending = pending(core, node);
     let (inode, stats) = records(core, node).await?;
-    Ok(show(core, node, &inode, &stats))
+    Ok(show(core, node, &inode, &stats, pending))
 }
 
 /// That there is no such file any more.
