@@ -1,7 +1,7 @@
 //! Open files: appends, mappings, copies.
 
 use super::tree::{Parts, Tree, errno};
-use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
+use crate::harness::sys::Mapping;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -19,14 +19,10 @@ fn a_file_that_appends_can_be_mapped_and_the_mapping_stays_in_its_place() {
     fs::write(tree.at("log"), [b'.'; 8192]).expect("written");
     let mut log = File::options().append(true).read(true).open(tree.at("log")).expect("open");
     log.write_all(b"one line\n").expect("appended");
-    // SAFETY: nobody truncates the file while it is mapped, and the mapping is not used after it is gone.
-    unsafe {
-        let at = mmap(std::ptr::null_mut(), 8192, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &log, 0);
-        let at = at.expect("mapped");
-        at.cast::<u8>().add(100).write(b'M');
-        msync(at, 8192, MsyncFlags::SYNC).expect("written back");
-        munmap(at, 8192).expect("unmapped");
-    }
+    let mapping = Mapping::new(&log, 8192, true, true).expect("mapped");
+    mapping.write(100, b"M");
+    mapping.sync().expect("written back");
+    drop(mapping);
     log.write_all(b"another\n").expect("appended");
     drop(log);
     let bytes = fs::read(tree.at("log")).expect("read");
@@ -42,7 +38,7 @@ fn a_copy_is_one_request_and_its_bytes_are_the_same() {
         parts.disk("/", "outer", false);
         parts.memory("mem");
         let tree = parts.mount(&MountOptions { nesting, ..MountOptions::default() });
-        let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 7919 >> 5) as u8).collect();
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(7919) >> 5) as u8).collect();
         for dir in ["", "mem/"] {
             let (from, to) = (tree.at(format!("{dir}from")), tree.at(format!("{dir}to")));
             fs::write(&from, &bytes).expect("written");
