@@ -27,8 +27,8 @@ each_stored_kind! {
         scene.bash("git switch -qc other; git rm -qr d000 d001; mkdir -p d000/even/deeper; echo x > d000/even/deeper/f; \
             chmod +x d002/even/*.txt; git mv d003 moved; git add -A; git commit -qm second", &[]);
         for _ in 0..3 {
-            scene.bash("git switch -q main; test -z \"$(git status --porcelain)\"; test -d d003 -a ! -e moved; \
-                git switch -q other; test -z \"$(git status --porcelain)\"; test -d moved -a -f d000/even/deeper/f", &[]);
+            scene.bash("git switch -q main; git status --porcelain | diff - /dev/null; test -d d003 -a ! -e moved; \
+                git switch -q other; git status --porcelain | diff - /dev/null; test -d moved -a -f d000/even/deeper/f", &[]);
         }
         scene.bash("git switch -q main; git merge -q --no-edit other; git switch -q --detach HEAD~1; git stash list; git switch -q main; git reset -q --hard HEAD~1", &[]);
         let names = |tree: &std::collections::BTreeMap<std::path::PathBuf, tree::Told>| tree.keys().cloned().collect::<Vec<_>>();
@@ -65,7 +65,7 @@ fn clone_between_mounts(kind: Kind, sessions: Sessions) {
     tree::make(&scene.at("repo"), 2000, 7);
     let other = scene.root().join("other");
     let script = "git -C repo init -q -b main .; git -C repo add .; git -C repo commit -qm first; git clone -q repo \"$1/clone\"; \
-        cd \"$1/clone\"; git fsck --strict --full; test -z \"$(git status --porcelain)\"; diff -r --no-dereference -x .git \"$2/repo\" .; \
+        cd \"$1/clone\"; git fsck --strict --full; git status --porcelain | diff - /dev/null; diff -r --no-dereference -x .git \"$2/repo\" .; \
         echo more > more; git add more; git commit -qm second; git push -q origin HEAD:refs/heads/back; cd \"$2\"; git -C repo log --oneline back | wc -l";
     assert_eq!(scene.bash(script, &[&other, scene.path()]), "2\n");
     scene.end();

@@ -240,7 +240,6 @@ impl Committer {
 
     /// Leaves no transaction open, and says what the error means.
     async fn undo(&self, writer: &mut Writer, error: sqlx::Error, durable: bool) -> Failure {
-        eprintln!("DEBUG {error}");
         if matches!(error, sqlx::Error::WorkerCrashed) {
             writer.connection = None;
             return Failure::Failed(unknown("the connection was lost").source(error));
