@@ -2,7 +2,7 @@
 
 use super::convert;
 use super::counters::{Counters, Operation};
-use super::dispatch::{DEADLINE, Dispatcher};
+use super::dispatch::Dispatcher;
 use super::handles::Handles;
 use super::known::Known;
 use super::notice::Notice;
@@ -14,6 +14,7 @@ use fuser::{ReplyAttr, ReplyEntry, Request};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -35,7 +36,12 @@ pub(super) struct Core {
 
 impl Core {
     /// For a volume whose root is node 1, as that of a subtree is.
-    pub(super) fn new(volume: Arc<dyn Volume>, runtime: Handle, notices: UnboundedSender<Notice>) -> Arc<Core> {
+    pub(super) fn new(
+        volume: Arc<dyn Volume>,
+        runtime: Handle,
+        deadline: Duration,
+        notices: UnboundedSender<Notice>,
+    ) -> Arc<Core> {
         let (capabilities, counters) = (volume.capabilities(), Arc::new(Counters::default()));
         Arc::new(Core {
             capabilities,
@@ -43,7 +49,7 @@ impl Core {
             known: Known::new(capabilities.freshness),
             progress: Arc::default(),
             handles: Handles::default(),
-            dispatcher: Dispatcher::new(runtime, counters.clone(), DEADLINE),
+            dispatcher: Dispatcher::new(runtime, counters.clone(), deadline),
             counters,
             notices,
             batch: [Batch::default(), Batch::default()],

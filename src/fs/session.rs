@@ -26,6 +26,8 @@ pub(super) struct Config<'a> {
     /// What the mount table shows as the source.
     pub source: &'a str,
     pub allow_other: bool,
+    /// How long an operation may take.
+    pub deadline: Duration,
 }
 
 /// A mounted session. Dropping it takes the mount out of sight, if it is still there.
@@ -40,7 +42,7 @@ impl Session {
     /// Mounts a volume at `path` and serves it from then on.
     pub(super) fn start(config: &Config<'_>, path: &Path, runtime: &Handle) -> Result<Session> {
         let (notices, own) = mpsc::unbounded_channel();
-        let core = Core::new(config.volume.clone(), runtime.clone(), notices);
+        let core = Core::new(config.volume.clone(), runtime.clone(), config.deadline, notices);
         // Listened to from before the first answer, so that no change is missed.
         let changes = config.volume.changes();
         let spec = MountSpec {

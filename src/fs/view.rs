@@ -2,6 +2,7 @@
 
 use super::busy;
 use super::dead;
+use super::dispatch::DEADLINE;
 use super::mountinfo::MountTable;
 use super::mountpoint::Unmount;
 use super::nesting::{self, Nesting};
@@ -13,6 +14,7 @@ use crate::workspace::{Crossing, Mount, Workspace};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How to mount a workspace.
@@ -23,6 +25,8 @@ pub struct MountOptions {
     /// Whether other users may enter (the kernel checks permissions in any case). By default they may where root
     /// mounts; an ordinary user needs `user_allow_other` in `/etc/fuse.conf` for it.
     pub allow_other: Option<bool>,
+    /// How long an operation of a volume may take before its caller gets `EIO`; 60 seconds by default.
+    pub deadline: Option<Duration>,
 }
 
 /// A workspace that is mounted. Dropping it takes it out of sight.
@@ -40,6 +44,7 @@ struct View {
     nested: bool,
     reason: &'static str,
     allow_other: bool,
+    deadline: Duration,
     runtime: Handle,
     changing: Mutex<State>,
     sessions: Mutex<Vec<Slot>>,
@@ -72,6 +77,7 @@ pub fn mount(workspace: Arc<Workspace>, dir: &Path, options: &MountOptions, runt
     tracing::info!(dir = %directory.display(), nested = decided.nested, reason = decided.reason, "mounting");
     let view = Arc::new(View {
         allow_other: options.allow_other.unwrap_or(decided.allow_other),
+        deadline: options.deadline.unwrap_or(DEADLINE),
         nested: decided.nested,
         reason: decided.reason,
         workspace,
@@ -147,7 +153,7 @@ impl View {
         let crossing = if self.nested { Crossing::Stop } else { Crossing::Cross };
         let volume = self.workspace.subtree(at, crossing)?;
         let source = self.mount_of(at).map_or_else(|| "workspace".to_owned(), |mount| mount.label.clone());
-        let config = Config { volume, source: &source, allow_other: self.allow_other };
+        let config = Config { volume, source: &source, allow_other: self.allow_other, deadline: self.deadline };
         Session::start(&config, &self.path(at), &self.runtime)
     }
 
