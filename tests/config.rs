@@ -103,7 +103,7 @@ fn an_unknown_key_is_refused_wherever_it_stands() {
 fn what_is_no_toml_or_of_the_wrong_type_is_refused() {
     let desk = Desk::new();
     desk.refused(&format!("{ROOT}read_only = yes\n"), 4, &[]);
-    desk.refused(&format!("{ROOT}read_only = \"yes\"\n"), 4, &["expected a boolean"]);
+    desk.refused(&format!("{ROOT}read_only = \"yes\"\n"), 4, &["must be `true` or `false`"]);
     desk.refused("\n[[mount]]\nat = \"/\"\n", 2, &["missing field `volume`"]);
     desk.refused(&format!("{ROOT}at = \"x\"\n"), 4, &["duplicate key"]);
     fs::write(desk.config(), b"at = \"\xff\"").expect("written");

@@ -76,16 +76,33 @@ fn parse(text: &str, path: &Path, base: &Path, lookup: &dyn Fn(&str) -> Option<S
             Some(span) => Place::at(path, text, span.start),
             None => Place::File(path.to_owned()),
         };
-        place.refuse(explain(error.message()))
+        place.refuse(explain(error.message(), error.span().map_or("", |span| key_before(&text[..span.start]))))
     })?;
     let reader = Reader { text, path, base };
     reader.expand_all(&mut document, lookup)?;
     reader.plan(&document)
 }
 
-/// A message of serde's, with the nearest known key where it is about an unknown one.
-fn explain(message: &str) -> String {
+/// The key whose value begins where `text` ends; empty where none does.
+fn key_before(text: &str) -> &str {
+    let line = text.rsplit('\n').next().unwrap_or_default();
+    let key = line.rsplit(['{', ',']).next().unwrap_or_default();
+    key.trim_end().strip_suffix('=').map_or("", str::trim)
+}
+
+/// A message of serde's, with the nearest known key where it is about an unknown one, and with the right form where a
+/// value has the wrong one.
+fn explain(message: &str, key: &str) -> String {
     let mut words = message.split('`').skip(1).step_by(2);
+    if let Some((found, expected)) = message.strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected ")) {
+        let form = match expected.trim_end() {
+            "a boolean" => "`true` or `false`, without quotes",
+            "a string" => "a text in quotes",
+            other => other,
+        };
+        let key = if key.is_empty() { "the value".to_owned() } else { format!("`{key}`") };
+        return format!("{key} must be {form}; here it is {found}");
+    }
     if !message.starts_with("unknown field") {
         return message.trim_end().replace('\n', "; ");
     }
@@ -237,6 +254,12 @@ mod tests {
         let error = plan("[[mount]]\nat = \"/\"\nvolum = \"x\"\n").expect_err("a fault").to_string();
         assert!(error.contains("w.toml:3: unknown key `volum`; did you mean `volume`?"), "{error}");
         let error = plan("[[mount]]\nat = \"/\"\nvolume = 7\n").expect_err("a fault").to_string();
-        assert!(error.contains("w.toml:3: invalid type: integer `7`, expected a string"), "{error}");
+        assert!(error.contains("w.toml:3: `volume` must be a text in quotes; here it is integer `7`"), "{error}");
+        let error =
+            plan("mount = [{ at = \"/\", volume = \"x\", read_only = \"yes\" }]").expect_err("a fault").to_string();
+        assert!(
+            error.contains("w.toml:1: `read_only` must be `true` or `false`, without quotes; here it is"),
+            "{error}"
+        );
     }
 }

@@ -12,6 +12,10 @@ const NAMED: usize = 5;
 
 /// Adds to "busy" who it is, as far as this user may see it.
 pub(super) fn explain(error: Error, path: &Path, device: Device) -> Error {
+    if let Some(inner) = MountTable::read().ok().and_then(|table| table.inside(path)) {
+        let way_out = "unmount that first, or detach lazily";
+        return error.context(format!("another filesystem is mounted inside, at {}; {way_out}", inner.display()));
+    }
     let users = users(path, device);
     let who = match users.as_slice() {
         [] => "nobody that this user may see; root sees more".to_owned(),

@@ -38,6 +38,12 @@ impl MountTable {
         self.0.iter().rfind(|line| line.mount_point == path)
     }
 
+    /// Where something is mounted below `path`: of several the last.
+    pub(super) fn inside(&self, path: &Path) -> Option<PathBuf> {
+        let inside = |line: &&Line| line.mount_point != path && line.mount_point.starts_with(path);
+        self.0.iter().rev().find(inside).map(|line| line.mount_point.clone())
+    }
+
     /// The mount of `device` at `path`, whatever is on top.
     pub(super) fn find(&self, path: &Path, device: Device) -> Option<&Line> {
         self.0.iter().find(|line| line.mount_point == path && line.device == device)

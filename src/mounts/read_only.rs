@@ -1,6 +1,6 @@
 //! A volume that only reads another.
 
-use super::{Capabilities, Listing, OpenFile, Volume};
+use super::{Capabilities, Health, Listing, OpenFile, Volume};
 use crate::types::{
     Access, AllocateMode, Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Mode, Name, NodeId,
     OpenFlags, Privileges, RenameMode, Result, Seek, SetAttr, StatFs, XattrMode,
@@ -147,6 +147,10 @@ impl Volume for ReadOnly {
 
     async fn statfs(&self, node: NodeId) -> Result<StatFs> {
         self.inner.statfs(node).await
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.inner.health().await
     }
 
     async fn sync(&self) -> Result<()> {

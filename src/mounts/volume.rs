@@ -1,6 +1,6 @@
 //! The contract of a volume.
 
-use super::OpenFile;
+use super::{Health, OpenFile};
 use crate::types::{
     Attr, Caller, ChangeStream, Cookie, Entry, FileKind, Mode, Name, NodeId, OpenFlags, RenameMode, Result, SetAttr,
     StatFs, XattrMode,
@@ -221,6 +221,12 @@ pub trait Volume: Send + Sync + 'static {
 
     /// How large the volume that holds `node` is, and what is left of it.
     async fn statfs(&self, node: NodeId) -> Result<StatFs>;
+
+    /// How the volume does, asked of what lies below and not of a cache. It changes nothing and may take as long as the
+    /// slowest thing below.
+    ///
+    /// Errors: `ENOENT` where the volume itself was removed beside the mount; `EIO`.
+    async fn health(&self) -> Result<Health>;
 
     /// Returns when all that was written through this volume is as durable as the volume makes it (`syncfs(2)`).
     async fn sync(&self) -> Result<()>;

@@ -7,7 +7,7 @@ use super::pinned::{EMPTY, made_up, moved, unmoved};
 use super::renumbered::Renumbered;
 use super::skeleton::{Pin, Skeleton};
 use super::table::{Crossing, Workspace};
-use crate::mounts::{Capabilities, DirEntry, Freshness, Listing, OpenFile, OpenStyle, Volume};
+use crate::mounts::{Capabilities, DirEntry, Freshness, Health, Listing, OpenFile, OpenStyle, Volume};
 use crate::types::{
     Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Generation, Mode, Name, NodeId, OpenFlags,
     RenameMode, Result, SetAttr, StatFs, TreePath, Validity, XattrMode,
@@ -358,6 +358,16 @@ impl Volume for Subtree {
             Some(held) => held.volume.statfs(held.node).await,
             None => Ok(EMPTY),
         }
+    }
+
+    async fn health(&self) -> Result<Health> {
+        let mut all = Health::default();
+        for volume in self.backing.volumes() {
+            let Health { caches, warnings } = volume.health().await?;
+            all.caches.extend(caches);
+            all.warnings.extend(warnings);
+        }
+        Ok(all)
     }
 
     async fn sync(&self) -> Result<()> {

@@ -63,6 +63,48 @@ fn status_tells_what_is_mounted_and_how_it_is() {
 }
 
 #[test]
+fn what_a_volume_remembers_is_in_the_status() {
+    let desk = Desk::new();
+    desk.mount(&[]);
+    fs::write(desk.path("work/mem/a"), "x").expect("written");
+    fs::read_dir(desk.path("work/mem")).expect("listed").count();
+    let status = desk.status();
+    let caches = status["mounts"][2]["caches"].as_array().expect("caches");
+    let names = caches.iter().map(|cache| cache["name"].as_str().unwrap_or("?")).collect::<Vec<_>>();
+    assert_eq!(names, ["records", "blocks"]);
+    let figure = |name: &str| caches[0][name].as_u64().expect("a figure");
+    assert!(figure("entries") > 1 && figure("hits") > 0 && figure("limit") >= 1000, "{status}");
+    let text = desk.does(&["status", "work"]).out;
+    assert!(text.contains("caches of /mem: records ") && text.contains(" % hits"), "{text}");
+}
+
+#[test]
+fn a_volume_whose_directory_was_removed_is_not_ok() {
+    let desk = Desk::new();
+    desk.mount(&[]);
+    fs::remove_dir_all(desk.path("docs")).expect("removed");
+    let status = desk.status();
+    let health = status["mounts"][1]["health"].as_str().expect("a health");
+    assert!(health.contains("ENOENT") && health.contains("removed beside the mount"), "{health}");
+    assert_eq!(status["mounts"][0]["health"], "ok");
+    desk.does(&["umount", "work"]);
+}
+
+#[test]
+fn nothing_is_ever_mounted_at_the_root() {
+    Desk::new().run(&["status", "/"]).fails(4, &["nothing of workfs is mounted at /"]);
+}
+
+#[test]
+fn a_line_break_in_a_path_breaks_no_table() {
+    let desk = Desk::new();
+    desk.does(&["mount", "work", "-m", "/=memory:", "-m", "a\nb=memory:"]);
+    let text = desk.does(&["status", "work"]).out;
+    assert!(text.contains("/a\\nb "), "{text}");
+    desk.does(&["umount", "work"]);
+}
+
+#[test]
 fn requests_are_counted_by_session() {
     let desk = Desk::new();
     desk.mount(&[]);
@@ -187,6 +229,23 @@ fn a_mount_in_use_names_its_users_and_offers_a_way_out() {
     assert!(!desk.is_mounted());
     assert!(is_gone(pid), "the process is gone");
     assert_eq!(desk.does(&["status", "--json"]).out.trim(), "[]");
+}
+
+#[test]
+fn a_mount_of_somebody_else_inside_is_named() {
+    let desk = Desk::new();
+    desk.mount(&[]);
+    let inside = desk.path("work/mem/inside");
+    fs::create_dir(&inside).expect("made");
+    let tmpfs = |arguments: &[&str]| {
+        let run = Command::new(arguments[0]).args(&arguments[1..]).arg(&inside).status();
+        assert!(run.expect("it runs").success(), "{arguments:?}");
+    };
+    tmpfs(&["mount", "-t", "tmpfs", "none"]);
+    let busy = desk.run(&["umount", "work"]);
+    tmpfs(&["umount"]);
+    busy.fails(1, &["EBUSY", "another filesystem is mounted inside, at", "/work/mem/inside", "unmount that first"]);
+    desk.does(&["umount", "work"]);
 }
 
 #[test]

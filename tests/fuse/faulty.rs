@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
-use workfs::mounts::{Capabilities, Listing, OpenFile, Volume};
+use workfs::mounts::{Capabilities, Health, Listing, OpenFile, Volume};
 use workfs::types::*;
 
 /// See the module.
@@ -197,6 +197,10 @@ impl Volume for Faulty {
 
     async fn statfs(&self, node: NodeId) -> Result<StatFs> {
         self.asked("statfs")?.statfs(node).await
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.asked("health")?.health().await
     }
 
     async fn sync(&self) -> Result<()> {

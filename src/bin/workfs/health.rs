@@ -2,6 +2,7 @@
 
 use crate::report::{MountReport, SizeReport};
 use std::time::Duration;
+use workfs::mounts::Health;
 use workfs::types::{Result, StatFs};
 use workfs::workspace::{Mount, Workspace};
 
@@ -16,11 +17,12 @@ pub async fn of(workspace: &Workspace) -> Vec<MountReport> {
 async fn report(mount: &Mount) -> MountReport {
     // A task of its own, since a volume that hangs in a system call would hold up whoever waits here.
     let answer = tokio::time::timeout(ANSWER, tokio::spawn(ask(mount.clone()))).await;
-    let (size, health) = match answer {
-        Ok(Ok(Ok(size))) => (Some(size_report(&size)), "ok".to_owned()),
-        Ok(Ok(Err(error))) => (None, error.to_string()),
-        Ok(Err(error)) => (None, error.to_string()),
-        Err(_) => (None, format!("no answer within {} s", ANSWER.as_secs())),
+    let failed = |error: String| (None, error, Vec::new());
+    let (size, health, caches) = match answer {
+        Ok(Ok(Ok((Health { caches, warnings }, size)))) => (Some(size_report(&size)), words(&warnings), caches),
+        Ok(Ok(Err(error))) => failed(error.to_string()),
+        Ok(Err(error)) => failed(error.to_string()),
+        Err(_) => failed(format!("no answer within {} s", ANSWER.as_secs())),
     };
     MountReport {
         at: mount.at.to_string(),
@@ -29,14 +31,18 @@ async fn report(mount: &Mount) -> MountReport {
         read_only: mount.read_only,
         size,
         health,
+        caches,
     }
 }
 
-/// The root's attributes say whether its records can be read, the rest how full it is.
-async fn ask(mount: Mount) -> Result<StatFs> {
+fn words(warnings: &[String]) -> String {
+    if warnings.is_empty() { "ok".to_owned() } else { warnings.join("; ") }
+}
+
+async fn ask(mount: Mount) -> Result<(Health, StatFs)> {
+    let health = mount.volume.health().await?;
     let root = mount.volume.root().await?.attr.node;
-    mount.volume.getattr(root).await?;
-    mount.volume.statfs(root).await
+    Ok((health, mount.volume.statfs(root).await?))
 }
 
 fn size_report(size: &StatFs) -> SizeReport {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use workfs::fs::SessionStatus;
+use workfs::mounts::CacheUse;
 
 /// A mounted view, as the process that serves it sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub struct MountReport {
     pub size: Option<SizeReport>,
     /// `ok`, or what is wrong.
     pub health: String,
+    /// What it remembers.
+    pub caches: Vec<CacheUse>,
 }
 
 /// How large a volume is, in bytes.

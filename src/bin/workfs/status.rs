@@ -9,8 +9,9 @@ use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use workfs::mounts::CacheUse;
 
 /// How long a mount may take to say how it is.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -36,7 +37,9 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
     let state = StateDir::open()?;
     let mut entries = state.entries();
     if let Some(dir) = &arguments.dir {
-        let mountpoint = mountpoint::resolve(dir)?;
+        // Nothing can be mounted over `/`, so nothing is.
+        let root = std::path::absolute(dir).is_ok_and(|dir| dir == Path::new("/"));
+        let mountpoint = if root { PathBuf::from("/") } else { mountpoint::resolve(dir)? };
         entries.retain(|entry| entry.mountpoint == mountpoint);
         if entries.is_empty() {
             let text =
@@ -135,7 +138,28 @@ fn live_text(report: &Report) -> String {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect::<Vec<_>>();
         text += &format!("  {}\n", cells.join("  ").trim_end());
     }
-    text
+    text + &report.mounts.iter().map(caches_text).collect::<String>()
+}
+
+/// What a volume remembers, a line.
+fn caches_text(mount: &MountReport) -> String {
+    let cache = |cache: &CacheUse| {
+        let amount = |amount: u64| if cache.in_bytes { human(amount) } else { amount.to_string() };
+        let asked = cache.hits + cache.misses;
+        let hits = (cache.hits * 100).checked_div(asked).map_or(String::new(), |share| format!(", {share} % hits"));
+        format!("{} {} of {}{hits}", cache.name, amount(cache.weight), amount(cache.limit))
+    };
+    match &mount.caches[..] {
+        [] => String::new(),
+        caches => {
+            format!("  caches of {}: {}\n", cell(&mount.at), caches.iter().map(cache).collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+/// What may hold any character, in one line.
+fn cell(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 fn why(report: &Report) -> String {
@@ -155,14 +179,14 @@ fn row(report: &Report, mount: &MountReport) -> [String; 8] {
         mount.size.as_ref().map_or("?".to_owned(), |size| human(pick(size)))
     };
     [
-        mount.at.clone(),
+        cell(&mount.at),
         mount.kind.clone(),
         if mount.read_only { "ro" } else { "rw" }.to_owned(),
         bytes(|size| size.used),
         bytes(|size| size.available),
         session.map_or("-".to_owned(), |session| session.requests.to_string()),
-        mount.health.clone(),
-        mount.label.clone(),
+        cell(&mount.health),
+        cell(&mount.label),
     ]
 }
 

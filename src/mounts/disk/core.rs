@@ -9,7 +9,7 @@ use super::locks::DirectoryLocks;
 use super::nodes::Node;
 use super::streams::Streams;
 use super::tree::{PathFd, Tree};
-use crate::mounts::OpenFile;
+use crate::mounts::{Health, OpenFile};
 use crate::types::{
     Access, Attr, Caller, Entry, Errno, Error, FileKind, Name, NodeId, OpenFlags, Result, SetAttr, StatFs,
 };
@@ -126,6 +126,17 @@ impl Core {
             files_free: stat.f_ffree,
             name_max: u32::try_from(stat.f_namemax).unwrap_or(u32::MAX),
         })
+    }
+
+    /// `Volume::health`
+    pub fn health(&self) -> Result<Health> {
+        let root = self.tree.root();
+        let stat = host::stat(self.tree.path_fd("health", root)?.as_fd()).map_err(failed("health"))?;
+        if stat.stx_nlink == 0 {
+            let way_out = "the volume's directory was removed beside the mount; unmount, and mount one that is there";
+            return Err(Error::new("health", Errno::ENOENT).context(way_out));
+        }
+        Ok(Health { caches: vec![self.tree.usage(), self.descriptors.usage()], warnings: Vec::new() })
     }
 
     /// Gives up all descriptors that are only kept to save time.

@@ -6,6 +6,7 @@
 //! later; until then it keeps the space of a file that was removed beside the volume.
 
 use super::nodes::Node;
+use crate::mounts::CacheUse;
 use crate::types::{Access, Result};
 use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
@@ -117,6 +118,11 @@ impl Descriptors {
             self.sleep.store(sleep::SHORT, SeqCst);
             self.wake.notify_one();
         }
+    }
+
+    /// How they are used.
+    pub fn usage(&self) -> CacheUse {
+        CacheUse::of("open files", false, &self.kept)
     }
 
     /// Closes what is kept of a node.

@@ -9,6 +9,7 @@ use super::host::{self, failed};
 use super::identity::{self, Key, Seen};
 use super::nodes::{Node, Nodes, Place};
 use super::sys::Handle;
+use crate::mounts::CacheUse;
 use crate::types::{Entry, Errno, Error, FileKind, Name, NodeId, Result, Validity};
 use quick_cache::sync::Cache;
 use rustix::fs::{OFlags, ResolveFlags};
@@ -82,6 +83,11 @@ impl Tree {
     /// Whether files of the root's filesystem are found by handle.
     pub fn by_handle(&self) -> bool {
         self.by_handle
+    }
+
+    /// How its descriptors that only name a file are used.
+    pub fn usage(&self) -> CacheUse {
+        CacheUse::of("paths", false, &self.kept)
     }
 
     /// The root directory's node.

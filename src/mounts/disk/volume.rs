@@ -3,7 +3,7 @@
 
 use super::core::Core;
 use super::host::failed;
-use crate::mounts::{Capabilities, Freshness, Listing, OpenFile, OpenStyle, Volume};
+use crate::mounts::{Capabilities, Freshness, Health, Listing, OpenFile, OpenStyle, Volume};
 use crate::types::{
     Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, RenameMode,
     Result, SetAttr, StatFs, XattrMode,
@@ -159,6 +159,10 @@ impl Volume for DiskVolume {
 
     async fn statfs(&self, node: NodeId) -> Result<StatFs> {
         self.0.statfs(node)
+    }
+
+    async fn health(&self) -> Result<Health> {
+        self.0.health()
     }
 
     async fn sync(&self) -> Result<()> {

@@ -7,6 +7,7 @@
 
 use super::super::engine::{Field, FieldChange, FieldOp};
 use super::super::record::{Key, Record, Revision, Stats, Stored};
+use crate::mounts::CacheUse;
 use crate::types::{NodeId, Timestamp};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
@@ -136,6 +137,11 @@ impl Records {
         }
     }
 
+    /// How they are used.
+    pub fn usage(&self) -> CacheUse {
+        CacheUse::of("records", false, &self.map)
+    }
+
     /// Forgets one key.
     pub fn drop(&self, key: &Key) {
         self.stripes.of(key).seq += 1;
@@ -203,6 +209,11 @@ impl Blocks {
             stripe.highest = stripe.highest.max(index);
             self.map.insert((node, index), bytes);
         }
+    }
+
+    /// How they are used.
+    pub fn usage(&self) -> CacheUse {
+        CacheUse::of("blocks", true, &self.map)
     }
 
     /// Forgets the blocks that have an index from `first` to `last`.

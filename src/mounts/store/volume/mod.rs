@@ -36,7 +36,7 @@ mod xattrs;
 
 use self::core::Core;
 use super::engine::{Batch, Store};
-use crate::mounts::{Capabilities, Freshness, Listing, OpenFile, OpenStyle, Volume};
+use crate::mounts::{Capabilities, Freshness, Health, Listing, OpenFile, OpenStyle, Volume};
 use crate::types::{
     Attr, Caller, Change, ChangeKind, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Mode, NAME_MAX, Name,
     NodeId, OpenFlags, Origin, Privileges, RenameMode, Result, SetAttr, StatFs, XattrMode,
@@ -235,6 +235,17 @@ impl Volume for StoreVolume {
             files: 0,
             files_free: 0,
             name_max: NAME_MAX as u32,
+        })
+    }
+
+    async fn health(&self) -> Result<Health> {
+        session::check(&self.core).await?;
+        let deaf = self.core.deaf.load(Ordering::Relaxed);
+        let warning =
+            "changes by others are not told any more, so nothing is remembered and every question goes to the store";
+        Ok(Health {
+            caches: vec![self.core.records.usage(), self.core.blocks.usage()],
+            warnings: deaf.then(|| warning.to_owned()).into_iter().collect(),
         })
     }
 

@@ -101,6 +101,19 @@ pub async fn heartbeat(core: &Core, acknowledged: Revision) -> Result<()> {
     Ok(())
 }
 
+/// Asks the store itself whether the namespace and this session are still in it.
+///
+/// Errors: `EIO`.
+pub async fn check(core: &Core) -> Result<()> {
+    let found = core.store.get(&[Key::Inode(ROOT), Key::Session(core.session)]).await?;
+    let missing = match &found[..] {
+        [Some(_), Some(_)] => return Ok(()),
+        [None, _] => "the namespace has no root any more: the store was emptied beside the mount",
+        _ => "this session was given up by the others, so nothing can be written any more",
+    };
+    Err(Error::new("health", Errno::EIO).context(missing).context("unmount, and mount again"))
+}
+
 /// Ends the session: from now on others need not wait for it.
 pub async fn end(core: &Core) -> Result<()> {
     core.commit(Batch { delete: vec![Key::Session(core.session)], ..Batch::default() }, None).await?;
