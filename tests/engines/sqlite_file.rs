@@ -147,6 +147,20 @@ fn a_database_of_something_else_is_refused_and_left_alone() {
 }
 
 #[test]
+fn a_file_that_was_cut_short_is_refused_with_a_way_out() {
+    run_with_dir(async |dir| {
+        let path = dir.join("cut.db");
+        SqliteStore::open(&path, "main").await.expect("made").close().await.expect("closed");
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the file");
+        file.set_len(file.metadata().expect("its size").len() / 2).expect("cut");
+        let error = refused(&path).await;
+        assert_eq!(error.errno(), Errno::EIO);
+        let said = error.to_string();
+        assert!(said.contains("is damaged") && said.contains(".recover"), "{said}");
+    });
+}
+
+#[test]
 fn a_newer_schema_is_refused() {
     run_with_dir(async |dir| {
         let path = dir.join("desk.db");

@@ -106,7 +106,15 @@ impl Database {
             let why = format!("{} is no SQLite database; name another file", self.path.display());
             return Error::new(operation, Errno::EINVAL).context(why).source(error);
         }
-        Error::new(operation, errno).context(self.path.display().to_string()).source(error)
+        let path = self.path.display();
+        let why = match primary_code(&error) {
+            Some(CORRUPT) => format!(
+                "{path} is damaged (cut short, or overwritten); bring back a copy of it, \
+                 or save what can be read with `sqlite3 {path} .recover`"
+            ),
+            _ => path.to_string(),
+        };
+        Error::new(operation, errno).context(why).source(error)
     }
 }
 
@@ -114,6 +122,7 @@ const BUSY_CODE: i32 = 5;
 const LOCKED: i32 = 6;
 const NO_MEMORY: i32 = 7;
 const READ_ONLY: i32 = 8;
+const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const TOO_BIG: i32 = 18;
 const NOT_A_DATABASE: i32 = 26;
