@@ -156,7 +156,7 @@ each_tree! {
             assert!(told.f_bsize > 0 && told.f_blocks >= told.f_bfree && told.f_bfree >= told.f_bavail);
             assert!(told.f_blocks > 0 && told.f_namemax == 255);
         }
-        if scene.kind() == Kind::Disk {
+        if matches!(scene.kind(), Kind::Disk | Kind::Passthrough) {
             let through = statvfs(root.join("store")).expect("statvfs");
             let beside = statvfs(scene.home()).expect("statvfs");
             assert_eq!(through.f_blocks * through.f_frsize, beside.f_blocks * beside.f_frsize, "a disk tells its host's size");
@@ -169,7 +169,7 @@ each_tree! {
             let told = statvfs(root.join(mount)).expect("statvfs");
             (told.f_blocks - told.f_bfree) * told.f_frsize
         };
-        if scene.kind() != Kind::Disk {
+        if !matches!(scene.kind(), Kind::Disk | Kind::Passthrough) {
             let (store, other) = (used("store"), used("other"));
             put(root.join("store/f"), crate::harness::random::bytes(1, 4 << 20));
             std::fs::File::open(root.join("store/f")).expect("open").sync_all().expect("fsync");

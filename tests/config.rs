@@ -149,7 +149,9 @@ fn a_volume_of_an_unknown_kind_or_option_is_refused() {
     desk.refused(&mount("/", "sqlite:x?namespce=y"), 3, &["did you mean `namespace`?"]);
     desk.refused_arguments("work", &["/=dsk:x"], "-m /=dsk:x", &["did you mean `disk`?"]);
     desk.refused(&format!("{ROOT}io = \"cache\"\n"), 4, &["did you mean `cached`?"]);
-    desk.refused(&format!("{ROOT}io = \"passthrough\"\n"), 4, &["not built yet", "leave `io` out"]);
+    let passthrough = "io = \"passthrough\"\n";
+    desk.refused(&format!("{ROOT}read_only = true\n{passthrough}"), 5, &["does not go with", "leave `io` out"]);
+    desk.refused(&format!("[[mount]]\nat = \"/\"\nvolume = \"memory:\"\n{passthrough}"), 4, &["is for disk volumes"]);
     desk.refused(&mount("docs", "./docs:ro"), 3, &["`read_only = true`"]);
 }
 

@@ -38,6 +38,7 @@ mod house;
 mod interleavings;
 mod kill;
 mod many_writers;
+mod passthrough;
 mod programs;
 mod read_only;
 mod semantics;

@@ -6,6 +6,7 @@ use super::spec::tree_path;
 use super::suggest::known_are;
 use super::vars::{VarFault, expand};
 use super::volume_url::VolumeUrl;
+use crate::mounts::disk::Io;
 use crate::types::{Errno, Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -174,21 +175,29 @@ impl Reader<'_> {
         if text.ends_with(":ro") && !Path::new(&self.base.join(text)).exists() {
             return Err(place.refuse("`:ro` belongs to the command line; here write `read_only = true`"));
         }
-        table.io.as_ref().map_or(Ok(()), |io| self.check_io(io))?;
+        let volume = VolumeUrl::parse(OsStr::new(text), self.base, &place)?;
         Ok(PlannedMount {
             at: tree_path(table.at.get_ref().as_bytes(), &self.place(&table.at))?,
-            volume: VolumeUrl::parse(OsStr::new(text), self.base, &place)?,
+            io: table.io.as_ref().map_or(Ok(Io::Cached), |io| self.io(io, &volume, table.read_only))?,
+            volume,
             label: text.clone(),
             read_only: table.read_only,
             place,
         })
     }
 
-    fn check_io(&self, io: &Spanned<String>) -> Result<()> {
-        match io.get_ref().as_str() {
-            "cached" => Ok(()),
-            "passthrough" => Err(self.place(io).refuse("`io = \"passthrough\"` is not built yet; leave `io` out")),
-            name => Err(self.place(io).refuse(format!("`{name}` is no kind of `io`{}", known_are(name, &["cached"])))),
+    fn io(&self, io: &Spanned<String>, volume: &VolumeUrl, read_only: bool) -> Result<Io> {
+        let refuse = |why: &str| Err(self.place(io).refuse(format!("`io = \"passthrough\"` {why}; leave `io` out")));
+        match (io.get_ref().as_str(), volume) {
+            ("cached", _) => Ok(Io::Cached),
+            ("passthrough", VolumeUrl::Disk(_)) if read_only => refuse("does not go with `read_only = true`"),
+            ("passthrough", VolumeUrl::Disk(_)) if !rustix::process::geteuid().is_root() => refuse("needs root"),
+            ("passthrough", VolumeUrl::Disk(_)) => Ok(Io::Passthrough),
+            ("passthrough", _) => refuse("is for disk volumes, whose files the host has too"),
+            (name, _) => {
+                let known = known_are(name, &["cached", "passthrough"]);
+                Err(self.place(io).refuse(format!("`{name}` is no kind of `io`{known}")))
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::check::canonical;
 use super::plan::{Plan, PlannedMount};
 use super::volume_url::VolumeUrl;
 use crate::mounts::Volume;
-use crate::mounts::disk::DiskVolume;
+use crate::mounts::disk::{DiskVolume, Io};
 use crate::mounts::store::memory::MemoryStore;
 use crate::mounts::store::sqlite::SqliteStore;
 use crate::mounts::store::{StoreVolume, engine::Store};
@@ -19,14 +19,14 @@ use std::sync::Arc;
 /// What the volume says, with where it was written.
 pub async fn open(plan: &Plan) -> Result<Workspace> {
     let mut mounts = Vec::with_capacity(plan.mounts.len());
-    let mut opened: HashMap<VolumeUrl, Arc<dyn Volume>> = HashMap::new();
+    let mut opened: HashMap<(VolumeUrl, Io), Arc<dyn Volume>> = HashMap::new();
     for planned in &plan.mounts {
-        let key = same(&planned.volume);
+        let key = same(&planned.volume).map(|url| (url, planned.io));
         if let Some(volume) = key.as_ref().and_then(|key| opened.get(key)) {
             mounts.push(mount(planned, volume.clone()));
             continue;
         }
-        match open_volume(&planned.volume).await {
+        match open_volume(planned).await {
             Ok(volume) => {
                 opened.extend(key.map(|key| (key, volume.clone())));
                 mounts.push(mount(planned, volume));
@@ -59,9 +59,9 @@ fn mount(planned: &PlannedMount, volume: Arc<dyn Volume>) -> Mount {
     }
 }
 
-async fn open_volume(url: &VolumeUrl) -> Result<Arc<dyn Volume>> {
-    let store: Arc<dyn Store> = match url {
-        VolumeUrl::Disk(path) => return Ok(DiskVolume::open(path)?),
+async fn open_volume(planned: &PlannedMount) -> Result<Arc<dyn Volume>> {
+    let store: Arc<dyn Store> = match &planned.volume {
+        VolumeUrl::Disk(path) => return Ok(DiskVolume::open_with(path, planned.io)?),
         VolumeUrl::Sqlite(path, namespace) => SqliteStore::open(path, namespace).await?,
         VolumeUrl::Memory(_) => MemoryStore::new(),
     };

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::suggest::known_are;
 use super::volume_url::VolumeUrl;
+use crate::mounts::disk::Io;
 use crate::types::{Result, TreePath};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ pub struct PlannedMount {
     pub label: String,
     /// Whether changes through the mount are refused.
     pub read_only: bool,
+    /// How the kernel reads and writes its files, on a disk volume.
+    pub io: Io,
     /// Where this was written.
     pub place: Place,
 }

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::plan::PlannedMount;
 use super::volume_url::{KINDS, VolumeUrl};
+use crate::mounts::disk::Io;
 use crate::types::{Result, TreePath};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +28,7 @@ pub fn parse(argument: &OsStr, base: &Path) -> Result<PlannedMount> {
     }
     let (volume, read_only) = split_access(volume, &place)?;
     Ok(PlannedMount {
+        io: Io::Cached,
         at: tree_path(at, &place)?,
         volume: VolumeUrl::parse(OsStr::from_bytes(volume), base, &place)?,
         label: String::from_utf8_lossy(volume).into_owned(),

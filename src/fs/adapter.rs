@@ -57,6 +57,9 @@ impl Filesystem for Adapter {
         let granted = super::flags::negotiate(&self.core.capabilities, config);
         self.no_open = granted.no_open && self.core.stateless();
         self.no_opendir = granted.no_opendir;
+        if granted.passthrough {
+            self.core.backings.grant();
+        }
         Ok(())
     }
 
@@ -204,7 +207,7 @@ impl Filesystem for Adapter {
     fn release(
         &self,
         _: &Request,
-        _: INodeNo,
+        number: INodeNo,
         handle: FileHandle,
         _flags: fuser::OpenFlags,
         _owner: Option<LockOwner>,
@@ -213,6 +216,7 @@ impl Filesystem for Adapter {
     ) {
         self.core.counters.asked(Operation::Release);
         drop(self.core.handles.remove(handle.0));
+        self.core.backings.let_go(node(number));
         reply.ok();
     }
 

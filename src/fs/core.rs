@@ -6,6 +6,7 @@ use super::dispatch::Dispatcher;
 use super::handles::Handles;
 use super::known::Known;
 use super::notice::Notice;
+use super::passthrough::Backings;
 use super::progress::Progress;
 use super::recent::Stamp;
 use crate::mounts::{Capabilities, OpenStyle, Volume};
@@ -26,6 +27,7 @@ pub(super) struct Core {
     pub(super) known: Known,
     pub(super) progress: Arc<Progress>,
     pub(super) handles: Handles,
+    pub(super) backings: Backings,
     pub(super) counters: Arc<Counters>,
     pub(super) dispatcher: Dispatcher,
     /// What the session itself wants the kernel told, by the thread that tells it.
@@ -49,6 +51,7 @@ impl Core {
             known: Known::new(capabilities.freshness),
             progress: Arc::default(),
             handles: Handles::default(),
+            backings: Backings::default(),
             dispatcher: Dispatcher::new(runtime, counters.clone(), deadline),
             counters,
             notices,

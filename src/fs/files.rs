@@ -10,7 +10,9 @@ use crate::types::{
     Access, AllocateMode, Caller, Entry, Errno, Error, Mode, Name, NodeId, OpenFlags, Privileges, Result, Seek, SetAttr,
 };
 use bytes::Bytes;
-use fuser::{FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite};
+use fuser::{
+    BackingId, FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite,
+};
 use std::sync::Arc;
 
 /// How a WRITE came.
@@ -112,9 +114,18 @@ impl Core {
             Ok((core, file))
         };
         self.dispatcher.serve(Operation::Open, reply, work, move |(core, file), reply| {
-            if let Some(reply) = reply {
-                let keep = core.known.open(node);
-                reply.opened(FileHandle(core.handles.add(opened(file, flags))), open_flags(flags, keep));
+            let Some(reply) = reply else { return };
+            let keep = core.known.open(node);
+            match core.backings.of(node, &*file, |fd| reply.open_backing(fd)) {
+                Ok(backing) => {
+                    let how = open_flags(flags, keep, backing.is_some());
+                    let handle = FileHandle(core.handles.add(opened(file, flags, backing.clone())));
+                    match backing {
+                        Some(id) => reply.opened_passthrough(handle, how, &id),
+                        None => reply.opened(handle, how),
+                    }
+                }
+                Err(error) => reply.error(convert::errno(error.errno())),
             }
         });
     }
@@ -136,18 +147,25 @@ impl Core {
         };
         self.dispatcher.serve(Operation::Create, reply, work, move |(core, name, entry, file), reply| {
             let Some(reply) = reply else { return core.give_back(&entry) };
-            let Some(lives) = core.known.tell(asked, dir, &name, &entry) else { return core.give_back(&entry) };
             let Entry { attr, generation, .. } = entry;
-            let keep = core.known.open(attr.node);
             // A kernel that does not tell of opens does not tell of this file's release either.
-            let handle = if keep_open { core.handles.add(opened(file, flags)) } else { 0 };
-            reply.created(
-                &lives.entry.min(lives.attr),
-                &convert::file_attr(&attr),
-                fuser::Generation(generation.0),
-                FileHandle(handle),
-                open_flags(flags, keep),
-            );
+            let backing = match core.backings.of(attr.node, &*file, |fd| reply.open_backing(fd)) {
+                Ok(backing) => backing,
+                Err(error) => {
+                    core.give_back(&entry);
+                    return reply.error(convert::errno(error.errno()));
+                }
+            };
+            let Some(lives) = core.known.tell(asked, dir, &name, &entry) else { return core.give_back(&entry) };
+            let keep = core.known.open(attr.node);
+            let how = open_flags(flags, keep, backing.is_some());
+            let handle = if keep_open { core.handles.add(opened(file, flags, backing.clone())) } else { 0 };
+            let (lifetime, attr) = (lives.entry.min(lives.attr), convert::file_attr(&attr));
+            let (generation, handle) = (fuser::Generation(generation.0), FileHandle(handle));
+            match backing {
+                Some(id) => reply.created_passthrough(&lifetime, &attr, generation, handle, how, &id),
+                None => reply.created(&lifetime, &attr, generation, handle, how),
+            }
             core.relieve();
         });
     }
@@ -285,8 +303,8 @@ impl Core {
     }
 }
 
-fn opened(file: Arc<dyn OpenFile>, flags: OpenFlags) -> Opened {
-    Opened { file, append: flags.append }
+fn opened(file: Arc<dyn OpenFile>, flags: OpenFlags, backing: Option<Arc<BackingId>>) -> Opened {
+    Opened { file, append: flags.append, backing }
 }
 
 /// Copies up to `len` bytes, in pieces. What was copied before an error counts: a short copy, as copy_file_range(2)
@@ -329,11 +347,13 @@ fn privileges(caller: &Caller) -> Privileges {
 /// How the kernel is to treat an open file.
 ///
 /// Appends go past its page cache: it would split them at page borders, and it would put them where it believes the
-/// end to be. A file opened for reading has nothing to commit, and locks are the kernel's own, so its close need not
+/// end to be. One that it reads and writes past us has no such flags. A file opened for reading has nothing to commit, and locks are the kernel's own, so its close need not
 /// be told.
-fn open_flags(flags: OpenFlags, keep: bool) -> FopenFlags {
+fn open_flags(flags: OpenFlags, keep: bool, passthrough: bool) -> FopenFlags {
     let mut open = FopenFlags::empty();
-    if flags.append && flags.access.writes() {
+    if passthrough {
+        // Neither of the two below goes with it.
+    } else if flags.append && flags.access.writes() {
         open |= FopenFlags::FOPEN_DIRECT_IO;
     } else if keep {
         open |= FopenFlags::FOPEN_KEEP_CACHE;

@@ -12,6 +12,7 @@ const BACKGROUND: u16 = 64;
 pub(super) struct Granted {
     pub(super) no_open: bool,
     pub(super) no_opendir: bool,
+    pub(super) passthrough: bool,
 }
 
 /// What is worth having for every volume. Left out on purpose:
@@ -40,6 +41,11 @@ pub(super) fn negotiate(volume: &Capabilities, config: &mut KernelConfig) -> Gra
         // Others may write unseen; what the kernel keeps of a file goes when its time or size is another.
         wanted |= InitFlags::FUSE_AUTO_INVAL_DATA;
     }
+    if volume.passthrough {
+        wanted |= InitFlags::FUSE_PASSTHROUGH;
+        // The host's files may not lie on a stack of filesystems themselves, so that one may still be put on top of us.
+        config.set_max_stack_depth(1).ok();
+    }
     for flag in (wanted & offered).iter() {
         // Only flags that are offered are asked for, so this cannot fail.
         config.add_capabilities(flag).ok();
@@ -50,6 +56,7 @@ pub(super) fn negotiate(volume: &Capabilities, config: &mut KernelConfig) -> Gra
     config.set_max_background(BACKGROUND).ok();
     tracing::debug!(?offered, missing = ?(wanted - offered), "agreed with the kernel");
     Granted {
+        passthrough: (wanted & offered).contains(InitFlags::FUSE_PASSTHROUGH),
         no_open: offered.contains(InitFlags::FUSE_NO_OPEN_SUPPORT),
         no_opendir: offered.contains(InitFlags::FUSE_NO_OPENDIR_SUPPORT),
     }

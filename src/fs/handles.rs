@@ -1,6 +1,7 @@
 //! The open files of a session, by the handle that the kernel holds.
 
 use crate::mounts::OpenFile;
+use fuser::BackingId;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ pub(super) struct Opened {
     pub file: Arc<dyn OpenFile>,
     /// Opened to append: it writes nowhere but at the end.
     pub append: bool,
+    /// What the kernel reads and writes it by, past us.
+    #[expect(dead_code, reason = "it is held for as long as the file is open, and not asked")]
+    pub backing: Option<Arc<BackingId>>,
 }
 
 /// Open files. Handle 0 is none: it stands for "whatever the node is", where opens are not told.

@@ -22,6 +22,7 @@ mod names;
 mod nesting;
 mod notice;
 mod notify;
+mod passthrough;
 mod process;
 mod progress;
 mod recent;

@@ -46,7 +46,8 @@ pub trait OpenFile: Send + Sync + 'static {
     /// The file's attributes.
     async fn attr(&self) -> Result<Attr>;
 
-    /// A descriptor of the host that holds just these bytes, for the kernel to use past us; `None` where there is
-    /// none.
+    /// A descriptor of the host's file that holds just these bytes, for the kernel to use past us; `None` where there
+    /// is none. It names the file and no more: the kernel opens it anew as each opener asked, and so must whoever else
+    /// takes it.
     fn backing_fd(&self) -> Option<BorrowedFd<'_>>;
 }

@@ -30,7 +30,7 @@ fn refused<T>(operation: &'static str) -> Result<T> {
 #[deny(clippy::missing_trait_methods)]
 impl Volume for ReadOnly {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { read_only: true, ..self.inner.capabilities() }
+        Capabilities { read_only: true, passthrough: false, ..self.inner.capabilities() }
     }
 
     fn changes(&self) -> ChangeStream {

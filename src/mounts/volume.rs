@@ -37,6 +37,9 @@ pub struct Capabilities {
     pub freshness: Freshness,
     /// Nothing in it can be changed: every changing operation answers `EROFS`.
     pub read_only: bool,
+    /// Files may be read and written by the kernel past us, through [`OpenFile::backing_fd`]. Such a volume wants to be
+    /// told of opens.
+    pub passthrough: bool,
     /// `EOPNOTSUPP` for every extended attribute, always.
     pub no_xattrs: bool,
 }

@@ -167,6 +167,7 @@ impl Volume for Subtree {
             opens: if stateless { OpenStyle::Stateless } else { OpenStyle::PerHandle },
             freshness: if timed { Freshness::Timed } else { Freshness::Pushed },
             read_only: all.iter().all(|c| c.read_only),
+            passthrough: all.iter().any(|c| c.passthrough),
             no_xattrs: all.iter().all(|c| c.no_xattrs),
         }
     }

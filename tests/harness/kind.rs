@@ -9,6 +9,8 @@ pub enum Kind {
     Native,
     /// A directory of the host, through workfs.
     Disk,
+    /// The same, with kernel passthrough.
+    Passthrough,
     /// A store in an SQLite file.
     Sqlite,
     /// A store in the memory of the server.
@@ -42,7 +44,8 @@ macro_rules! each_kind {
     ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
         $crate::harness::kind::on_kinds! {
             [native Native Nested, disk_nested Disk Nested, disk_single Disk Single, sqlite_nested Sqlite Nested,
-             sqlite_single Sqlite Single, memory_nested Memory Nested, memory_single Memory Single]
+             sqlite_single Sqlite Single, memory_nested Memory Nested, memory_single Memory Single;
+             passthrough Passthrough Nested, passthrough_single Passthrough Single]
             $($(#[$meta])* fn $name($scene) $body)+
         }
     };
@@ -53,7 +56,8 @@ macro_rules! each_stored_kind {
     ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
         $crate::harness::kind::on_kinds! {
             [native Native Nested, disk Disk Nested, sqlite Sqlite Nested; disk_single Disk Single,
-             sqlite_single Sqlite Single, memory Memory Nested, memory_single Memory Single]
+             passthrough Passthrough Nested, sqlite_single Sqlite Single, memory Memory Nested,
+             memory_single Memory Single]
             $($(#[$meta])* fn $name($scene) $body)+
         }
     };

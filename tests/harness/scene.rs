@@ -51,11 +51,18 @@ impl MountSpec {
         let source = home.join(&self.source);
         let volume = match self.kind {
             Kind::Native => panic!("the kernel mounts what is native"),
-            Kind::Disk => format!("disk:{}", source.display()),
+            Kind::Disk | Kind::Passthrough => format!("disk:{}", source.display()),
             Kind::Sqlite => format!("sqlite:{}", source.display()),
             Kind::Memory => format!("memory:{}", self.source),
         };
         format!("{}={volume}{}", self.at, if self.read_only { ":ro" } else { "" })
+    }
+
+    /// As a config file has it, which alone knows passthrough.
+    fn table(&self, home: &Path) -> String {
+        let MountSpec { at, source, .. } = self;
+        let volume = home.join(source);
+        format!("[[mount]]\nat = \"{at}\"\nvolume = \"disk:{}\"\nio = \"passthrough\"\n", volume.display())
     }
 }
 
@@ -170,7 +177,7 @@ impl Scene {
             return Ok(());
         }
         // A folder that is only read is never made.
-        for spec in self.mounts.iter().filter(|spec| spec.read_only && spec.kind == Kind::Disk) {
+        for spec in self.mounts.iter().filter(|spec| spec.read_only && !spec.kind.is_store()) {
             std::fs::create_dir_all(self.home().join(&spec.source)).expect("a folder can be made");
         }
         let mountpoints = if self.sessions == Sessions::Nested { self.mountpoints() } else { vec![self.root()] };
@@ -191,8 +198,15 @@ impl Scene {
         } else {
             command.env_remove("WORKFS_LOG");
         }
-        for spec in &self.mounts {
+        let (tables, arguments): (Vec<_>, Vec<_>) =
+            self.mounts.iter().partition(|spec| spec.kind == Kind::Passthrough && !spec.read_only);
+        for spec in arguments {
             command.arg("-m").arg(spec.argument(self.home()));
+        }
+        if !tables.is_empty() {
+            let config = self.home().join("workfs.toml");
+            super::put(&config, tables.iter().map(|spec| spec.table(self.home())).collect::<String>());
+            command.arg("-c").arg(config);
         }
         command
     }

@@ -29,6 +29,7 @@ async fn report(mount: &Mount) -> MountReport {
         kind: mount.kind.to_owned(),
         label: mount.label.clone(),
         read_only: mount.read_only,
+        io: if mount.volume.capabilities().passthrough { "passthrough" } else { "cached" }.to_owned(),
         size,
         health,
         caches,

@@ -40,6 +40,8 @@ pub struct MountReport {
     pub label: String,
     /// Whether changes are refused.
     pub read_only: bool,
+    /// `cached`, or `passthrough` where the kernel reads and writes the host's files itself.
+    pub io: String,
     /// How large it is; `None` where it did not say.
     pub size: Option<SizeReport>,
     /// `ok`, or what is wrong.

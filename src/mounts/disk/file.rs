@@ -152,8 +152,7 @@ impl OpenFile for DiskFile {
     }
 
     fn backing_fd(&self) -> Option<BorrowedFd<'_>> {
-        // A shared descriptor may allow more than this opener asked for; then it is not given away.
-        (self.flags.access.writes() || !self.backing.writes()).then(|| self.fd())
+        Some(self.fd())
     }
 }
 

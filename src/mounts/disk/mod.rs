@@ -28,4 +28,4 @@ mod tree;
 mod volume;
 mod xattrs;
 
-pub use volume::DiskVolume;
+pub use volume::{DiskVolume, Io};

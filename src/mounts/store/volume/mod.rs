@@ -89,7 +89,13 @@ impl StoreVolume {
 #[deny(clippy::missing_trait_methods)]
 impl Volume for StoreVolume {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { opens: OpenStyle::PerHandle, freshness: Freshness::Pushed, read_only: false, no_xattrs: false }
+        Capabilities {
+            opens: OpenStyle::PerHandle,
+            freshness: Freshness::Pushed,
+            read_only: false,
+            passthrough: false,
+            no_xattrs: false,
+        }
     }
 
     fn changes(&self) -> ChangeStream {
