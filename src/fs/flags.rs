@@ -43,6 +43,8 @@ pub(super) fn negotiate(volume: &Capabilities, config: &mut KernelConfig) -> Gra
     }
     if volume.passthrough {
         wanted |= InitFlags::FUSE_PASSTHROUGH;
+        // What the kernel writes past us drops the set-user-id bit only if the kernel sees to it by SETATTR.
+        wanted -= InitFlags::FUSE_HANDLE_KILLPRIV_V2;
         // The host's files may not lie on a stack of filesystems themselves, so that one may still be put on top of us.
         config.set_max_stack_depth(1).ok();
     }
