@@ -315,7 +315,7 @@ fn run(scene: &mut Scene, calls: usize) {
 
 each_kind! {
     fn random_calls_answer_as_a_plain_directory_does(scene) {
-        let calls = if full() { 200_000 } else { 4_000 };
+        let calls = if full() { 50_000 } else { 4_000 };
         scene.takes(Duration::from_secs(if full() { 1200 } else { 120 }));
         run(scene, if scene.kind() == Kind::Native { 4_000 } else { calls });
     }

@@ -53,7 +53,7 @@ each_stored_kind! {
             }
         };
         sound("while mounted");
-        scene.remount();
+        scene.remount_if_kept();
         let again = scene.bash("git -C repo fsck --strict --full 2>&1; git -C repo rev-list --count HEAD; sqlite3 -init /dev/null desk.db 'pragma integrity_check; select count(*) from t'", &[]);
         assert!(again.ends_with(&format!("{commits}\nok\n{inserted}\n")), "after the next mount: {again}");
         assert!(commits > 2 && inserted > 50, "{commits} commits, {inserted} rows: too few to show anything");

@@ -52,7 +52,7 @@ each_stored_kind! {
         assert!(cargo(scene, &library).text().contains("1 passed"));
         scene.bash("sed -i 's/hello/good day/' greet-0.1.0/src/lib.rs", &[]);
         assert_eq!(cargo(scene, &[&["run"], &app[..]].concat()).text(), "good day, mount\n", "the change was seen");
-        scene.remount();
+        scene.remount_if_kept();
         let fresh = cargo(scene, &["build", "--offline", "--manifest-path", "app/Cargo.toml"]).start().output();
         let said = String::from_utf8_lossy(&fresh.stderr).into_owned();
         assert!(fresh.status.success() && !said.contains("Compiling"), "times were kept, so nothing is built anew: {said}");

@@ -2,9 +2,9 @@
 //!
 //! A passive checkpoint waits for nobody and holds nobody up, but the WAL starts anew only if it was copied whole when
 //! a commit begins. While commits come all the time that may never be, so past a bound the rest is copied between two
-//! commits.
+//! commits; and where they come faster than a slow disk takes them, they wait for it.
 
-use super::connect::{BUSY, Database, Role, close, failure};
+use super::connect::{Database, Role, close, failure};
 use super::decode::column;
 use super::writer::Committer;
 use crate::types::Result;
@@ -14,9 +14,6 @@ use tokio::sync::watch;
 
 /// Pages in the WAL past which commits wait for it to be copied whole.
 const BOUND: i64 = 6000;
-
-/// How long a restart of the WAL waits for readers, in milliseconds. Commits wait meanwhile.
-const PATIENCE: u32 = 50;
 
 /// Copies the WAL as it fills, until `stop` says so or is dropped.
 pub async fn run(database: Arc<Database>, committer: Arc<Committer>, mut stop: watch::Receiver<bool>) {
@@ -47,12 +44,10 @@ async fn checkpoint(
     };
     let query = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)");
     let row = query.fetch_one(connection).await.map_err(|error| failure("checkpoint", error))?;
-    if column::<i64>(&row, 1)? >= BOUND {
-        let patience = format!(
-            "PRAGMA busy_timeout={PATIENCE}; PRAGMA wal_checkpoint(RESTART); PRAGMA busy_timeout={}",
-            BUSY.as_millis()
-        );
-        committer.maintain(patience).await?;
+    let (held, copied): (i64, i64) = (column(&row, 1)?, column(&row, 2)?);
+    committer.pressure.hold((held - copied).max(0) as u64);
+    if held >= BOUND {
+        committer.restart_wal().await?;
     }
     Ok(())
 }

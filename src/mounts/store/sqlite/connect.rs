@@ -2,12 +2,15 @@
 
 use crate::types::{Errno, Error, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long SQLite waits for another process's lock before the call fails.
 pub const BUSY: Duration = Duration::from_secs(10);
+
+/// How long a restart of the WAL waits for readers. Commits wait meanwhile.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The WAL file is cut to this many bytes when it starts anew.
 const WAL_KEPT: u64 = 64 << 20;
@@ -162,4 +165,17 @@ pub fn failure(operation: &'static str, error: sqlx::Error) -> Error {
 /// Closes a connection; its thread has ended afterwards.
 pub async fn close(connection: SqliteConnection) -> Result<()> {
     connection.close().await.map_err(|error| failure("close", error))
+}
+
+/// Copies the WAL into the database and lets it begin anew; answers how many of its pages are left to copy, or `None`
+/// where another checkpoint was in the way all the time.
+pub async fn restart_wal(connection: &mut SqliteConnection) -> sqlx::Result<Option<u64>> {
+    let timeout = |time: Duration| AssertSqlSafe(format!("PRAGMA busy_timeout={}", time.as_millis()));
+    connection.execute(timeout(PATIENCE)).await?;
+    let done = connection.fetch_one("PRAGMA wal_checkpoint(RESTART)").await;
+    connection.execute(timeout(BUSY)).await?;
+    let row = done?;
+    let (held, copied): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);
+    // Both are -1 where another one holds the lock.
+    Ok((held >= 0).then(|| (held - copied).max(0) as u64))
 }

@@ -8,7 +8,7 @@
 //! A caller that goes away in the middle does not stop its group: the rest runs as a task.
 
 use super::commit;
-use super::connect::{Database, Role, close, code, failure};
+use super::connect::{Database, Role, close, code, failure, restart_wal};
 use super::demands::REFUSED;
 use super::feed::Feed;
 use super::group::Footprint;
@@ -66,7 +66,7 @@ struct Writer {
 
 enum Work {
     Commit(Member),
-    Maintain { sql: String, answer: oneshot::Sender<Result<()>> },
+    Restart(oneshot::Sender<Result<()>>),
 }
 
 struct Member {
@@ -106,10 +106,10 @@ impl Committer {
         receiver.await.unwrap_or_else(|_| Err(unknown("the store ended meanwhile")))
     }
 
-    /// Runs `sql` between two commits.
-    pub async fn maintain(self: &Arc<Self>, sql: String) -> Result<()> {
+    /// Has the WAL copied whole and begun anew, between two commits.
+    pub async fn restart_wal(self: &Arc<Self>) -> Result<()> {
         let (answer, receiver) = oneshot::channel();
-        self.enqueue("checkpoint", Work::Maintain { sql, answer }).await?;
+        self.enqueue("checkpoint", Work::Restart(answer)).await?;
         receiver.await.unwrap_or(Ok(()))
     }
 
@@ -157,10 +157,10 @@ impl Committer {
         None
     }
 
-    /// Does the work at the head of the queue: one group of commits, or one piece of maintenance.
+    /// Does the work at the head of the queue: one group of commits, or a restart of the WAL.
     async fn turn(&self, writer: &mut Writer) {
         let mut members = Vec::new();
-        let mut maintenance = None;
+        let mut restart = None;
         {
             let mut queue = self.queue.lock();
             let mut footprint = Footprint::default();
@@ -169,8 +169,8 @@ impl Committer {
             while let Some(work) = queue.waiting.pop_front() {
                 match work {
                     Work::Commit(member) if alone || footprint.admit(&member.batch) => members.push(member),
-                    Work::Maintain { sql, answer } if members.is_empty() && left.is_empty() => {
-                        maintenance = Some((sql, answer));
+                    Work::Restart(answer) if members.is_empty() && left.is_empty() => {
+                        restart = Some(answer);
                         break;
                     }
                     work => left.push_back(work),
@@ -179,8 +179,8 @@ impl Committer {
             left.append(&mut queue.waiting);
             queue.waiting = left;
         }
-        if let Some((sql, answer)) = maintenance {
-            let _ = answer.send(self.run(writer, &sql).await);
+        if let Some(answer) = restart {
+            let _ = answer.send(self.make_room(writer).await);
         } else {
             self.group(writer, members).await;
         }
@@ -190,6 +190,11 @@ impl Committer {
     async fn group(&self, writer: &mut Writer, mut members: Vec<Member>) {
         // Whoever went away before it began wants nothing any more.
         members.retain(|member| !member.answer.is_closed());
+        if self.pressure.is_full()
+            && let Err(error) = self.make_room(writer).await
+        {
+            tracing::warn!(%error, "the WAL cannot be copied into the database");
+        }
         if members.len() > 1 {
             let batches: Vec<&Batch> = members.iter().map(|member| &member.batch).collect();
             match self.attempt(writer, &batches).await {
@@ -217,6 +222,16 @@ impl Committer {
             };
             let _ = answer.send(outcome);
         }
+    }
+
+    /// Has the WAL copied whole. Where readers or another checkpoint are in the way, they are waited for a little.
+    async fn make_room(&self, writer: &mut Writer) -> Result<()> {
+        let connection = self.connection(writer).await?;
+        let left = restart_wal(connection).await.map_err(|error| failure("checkpoint", error))?;
+        if let Some(left) = left {
+            self.pressure.hold(left);
+        }
+        Ok(())
     }
 
     /// Does the batches in one transaction, tells them, and answers the first's revision.
