@@ -96,7 +96,14 @@ each_kind! {
         let path = scene.at("x");
         put(&path, b"");
         match set(&path, "trusted.k", b"t") {
-            Ok(()) => assert_eq!(xattr(&path, b"trusted.k"), Ok(b"t".to_vec())),
+            Ok(()) => {
+                assert_eq!(xattr(&path, b"trusted.k"), Ok(b"t".to_vec()));
+                set(&path, "user.k", b"u").expect("setxattr");
+                program::need(&["getfattr", "setpriv"]);
+                let listed = "setpriv --reuid 65534 --regid 65534 --clear-groups getfattr --absolute-names -m - x";
+                let others = scene.bash(listed, &[]);
+                assert!(others.contains("user.k") && !others.contains("trusted.k"), "{others}");
+            }
             Err(error) => assert!(scene.kind() != Kind::Native && error == Errno::OPNOTSUPP, "{error}"),
         }
     }

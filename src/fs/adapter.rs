@@ -279,11 +279,11 @@ impl Filesystem for Adapter {
         self.core.getxattr(node(number), name.as_bytes().to_vec(), size, reply);
     }
 
-    fn listxattr(&self, _: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
         if self.core.capabilities.no_xattrs {
             return reply.error(Errno::ENOSYS);
         }
-        self.core.listxattr(node(number), size, reply);
+        self.core.listxattr(request.uid(), node(number), size, reply);
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {

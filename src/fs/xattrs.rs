@@ -16,9 +16,9 @@ impl Core {
         self.dispatcher.serve(Operation::GetXattr, reply, work, move |value, reply| value_reply(&value, room, reply));
     }
 
-    pub(super) fn listxattr(self: &Arc<Core>, node: NodeId, room: u32, reply: ReplyXattr) {
+    pub(super) fn listxattr(self: &Arc<Core>, uid: u32, node: NodeId, room: u32, reply: ReplyXattr) {
         let core = self.clone();
-        let work = async move { Ok(joined(&core.volume.listxattr(node).await?)) };
+        let work = async move { Ok(joined(&core.volume.listxattr(node).await?, uid)) };
         self.dispatcher.serve(Operation::ListXattr, reply, work, move |names, reply| value_reply(&names, room, reply));
     }
 
@@ -63,9 +63,11 @@ impl Core {
     }
 }
 
-/// All names, each ended by a NUL byte (listxattr(2)).
-fn joined(names: &[Bytes]) -> Vec<u8> {
-    names.iter().flat_map(|name| name.iter().copied().chain([0])).collect()
+/// All names that the caller may see, each ended by a NUL byte (listxattr(2)). The names of `trusted.` are for root
+/// (xattr(7)); the kernel leaves that to the filesystem.
+fn joined(names: &[Bytes], uid: u32) -> Vec<u8> {
+    let shown = names.iter().filter(|name| uid == 0 || !name.starts_with(b"trusted."));
+    shown.flat_map(|name| name.iter().copied().chain([0])).collect()
 }
 
 /// A caller without room asks for the length; one with too little is refused (getxattr(2)).
@@ -83,8 +85,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attribute_names_are_ended_by_nul() {
-        assert_eq!(joined(&[Bytes::from_static(b"user.a"), Bytes::from_static(b"user.b")]), b"user.a\0user.b\0");
-        assert_eq!(joined(&[]), b"");
+    fn attribute_names_are_ended_by_nul_and_trusted_ones_are_for_root() {
+        let names = [&b"user.a"[..], b"trusted.t", b"user.b"].map(Bytes::from_static);
+        assert_eq!(joined(&names, 0), b"user.a\0trusted.t\0user.b\0");
+        assert_eq!(joined(&names, 1000), b"user.a\0user.b\0");
+        assert_eq!(joined(&[], 0), b"");
     }
 }
