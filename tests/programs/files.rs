@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A tree with a file of every sort that an archive keeps.
-fn rich_tree(root: &Path) {
+pub fn rich_tree(root: &Path) {
     tree::make(root, 300, 21);
     hard_link(root.join("d000/even/file-00000.txt"), root.join("second-name")).expect("link");
     mknodat(CWD, root.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o640), 0).expect("mkfifo");
@@ -78,6 +78,36 @@ each_stored_kind! {
         }
         assert_eq!(scene.bash("ls -A", &[]), "text\ntext.bak\ntext~\n", "no swap file is left");
         scene.bash("patch -s text <<'EOF'\n--- text\n+++ text\n@@ -1,3 +1,3 @@\n renamed\n-zwei\n+deux\n three\nEOF\ngrep -q deux text", &[]);
+    }
+
+    fn nano_saves(scene) {
+        program::need(&["nano", "script"]);
+        put(scene.at("text"), "one\n");
+        std::os::unix::fs::symlink("text", scene.at("link")).expect("symlink");
+        // At a terminal: a word, save as what it is called, leave; with a backup beside.
+        let script = "(sleep 0.5; printf 'zero '; sleep 0.2; printf '\\017'; sleep 0.2; printf '\\r'; sleep 0.3; printf '\\030'; sleep 0.3) \
+            | TERM=xterm HOME=\"$1\" script -qec 'nano -I -B link' /dev/null > /dev/null; cat text; cat 'link~' text~ 2> /dev/null || true";
+        assert_eq!(scene.bash(script, &[scene.home()]), "zero one\none\n");
+        assert!(metadata(scene.at("link")).expect("stat").is_file() && scene.at("link").is_symlink());
+    }
+
+    fn cp_clones_where_it_can_and_copies_elsewhere(scene) {
+        scene.bash("head -c 3000000 /dev/urandom > a; cp --reflink=auto a b; cmp a b; cp --sparse=never a c; cmp a c; \
+            if cp --reflink=always a d 2> complaint; then cmp a d; else grep -q 'Operation not supported\\|Invalid argument' complaint; fi", &[]);
+    }
+
+    fn whole_trees_change_their_modes_and_go(scene) {
+        tree::make(&scene.at("tree"), 400, 8);
+        scene.bash("chmod -R u=rwX,go= tree; chown -R 1000:1001 tree; touch -d 2001-02-03T04:05:06.789 tree/d000/even/*", &[]);
+        assert_eq!(scene.bash("find tree ! -type l ! -perm -u+rw -o ! -uid 1000 -o ! -gid 1001 -o ! -type l -perm /077", &[]), "");
+        assert_eq!(scene.bash("find tree -type f | wc -l; find tree -name '*.txt' -delete; find tree -type f | wc -l; find tree -depth -delete; ls -A", &[]), "400\n0\n");
+    }
+
+    fn flock_keeps_scripts_apart(scene) {
+        program::need(&["flock"]);
+        let script = "echo 0 > count; for i in 1 2 3 4; do (for j in $(seq 25); do flock lock bash -c 'echo $(($(< count) + 1)) > count'; done) & done; wait; cat count; \
+            exec 9> lock; flock 9; ! flock -n lock true; ! flock -w 0.2 lock true; flock -u 9; flock -n lock echo free";
+        assert_eq!(scene.bash(script, &[]), "100\nfree\n");
     }
 
     fn mv_and_rm_do_what_they_say(scene) {

@@ -1,5 +1,6 @@
 //! npm and node: a local package is installed and run.
 
+use super::tools;
 use crate::harness::{each_stored_kind, program, put};
 use std::fs::create_dir_all;
 use std::time::Duration;
@@ -31,5 +32,25 @@ each_stored_kind! {
         scene.bash("rm -rf app/node_modules; test ! -e app/node_modules; test -e library/bin/greet.js", &[]);
         npm(&[&install[..], &[]].concat());
         assert_eq!(npm(&["node", "-p", "require('greet')('again')"]), "hello, again\n");
+    }
+
+    fn pnpm_links_packages_and_they_go(scene) {
+        program::need(&["npm", "node"]);
+        scene.takes(Duration::from_secs(240));
+        for library in ["left", "right"] {
+            create_dir_all(scene.at(library)).expect("mkdir");
+            put(scene.at(format!("{library}/index.js")), format!("module.exports = '{library}';\n"));
+        }
+        put(scene.at("left/package.json"), r#"{"name": "left", "version": "1.0.0", "license": "MIT"}"#);
+        put(scene.at("right/package.json"), r#"{"name": "right", "version": "1.0.0", "license": "MIT", "dependencies": {"left": "file:../left-1.0.0.tgz"}}"#);
+        scene.bash("for l in left right; do npm pack ./$l --silent; done; mkdir app", &[]);
+        put(scene.at("app/package.json"), r#"{"name": "app", "version": "1.0.0", "private": true, "dependencies": {"right": "file:../right-1.0.0.tgz", "left": "file:../left-1.0.0.tgz"}}"#);
+        let pnpm = tools::pnpm();
+        let install = "cd app; \"$1\" install --offline --silent --store-dir ../store --config.package-import-method=hardlink; \
+            node -p \"require('left') + require('right')\"; find node_modules/.pnpm -name index.js -links +1 | wc -l; test -L node_modules/left";
+        assert_eq!(scene.bash(install, &[&pnpm]), "leftright\n2\n", "files are hard links to the store's");
+        scene.remount_if_kept();
+        scene.bash("cd app; rm -rf node_modules; test ! -e node_modules", &[]);
+        assert_eq!(scene.bash(install, &[&pnpm]), "leftright\n2\n");
     }
 }
