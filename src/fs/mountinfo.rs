@@ -12,17 +12,40 @@ pub(super) struct Device {
     pub minor: u32,
 }
 
-/// One line of `/proc/self/mountinfo`.
+/// The type that a session's mount has in the table.
+pub(super) const FS_TYPE: &str = "fuse.workfs";
+
+/// A mount, as one line of `/proc/self/mountinfo` has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Line {
-    pub id: u64,
-    pub device: Device,
-    pub mount_point: PathBuf,
-    pub fs_type: String,
+pub struct Mounted {
+    pub(super) id: u64,
+    pub(super) device: Device,
+    pub(super) mount_point: PathBuf,
+    pub(super) fs_type: String,
+}
+
+impl Mounted {
+    /// Whether it is a FUSE mount, of whatever program.
+    pub fn is_fuse(&self) -> bool {
+        self.fs_type == "fuse" || self.fs_type.starts_with("fuse.")
+    }
+
+    /// Whether it is one of ours.
+    pub fn is_workfs(&self) -> bool {
+        self.fs_type == FS_TYPE
+    }
+}
+
+/// The mount on top at exactly `path`, which is canonical.
+///
+/// # Errors
+/// What reading `/proc/self/mountinfo` says.
+pub fn mounted_at(path: &Path) -> Result<Option<Mounted>> {
+    Ok(MountTable::read()?.at(path).cloned())
 }
 
 /// The table, in the order in which the mounts were made: of several at one path the last is on top.
-pub(super) struct MountTable(Vec<Line>);
+pub(super) struct MountTable(Vec<Mounted>);
 
 impl MountTable {
     /// Reads the table. This touches no mount, so it cannot hang on a dead one.
@@ -34,30 +57,35 @@ impl MountTable {
     }
 
     /// The mount that is on top at `path`.
-    pub(super) fn at(&self, path: &Path) -> Option<&Line> {
+    pub(super) fn at(&self, path: &Path) -> Option<&Mounted> {
         self.0.iter().rfind(|line| line.mount_point == path)
     }
 
     /// Where something is mounted below `path`: of several the last.
     pub(super) fn inside(&self, path: &Path) -> Option<PathBuf> {
-        let inside = |line: &&Line| line.mount_point != path && line.mount_point.starts_with(path);
+        let inside = |line: &&Mounted| line.mount_point != path && line.mount_point.starts_with(path);
         self.0.iter().rev().find(inside).map(|line| line.mount_point.clone())
     }
 
     /// The mount of `device` at `path`, whatever is on top.
-    pub(super) fn find(&self, path: &Path, device: Device) -> Option<&Line> {
+    pub(super) fn find(&self, path: &Path, device: Device) -> Option<&Mounted> {
         self.0.iter().find(|line| line.mount_point == path && line.device == device)
     }
 }
 
-fn parse(line: &[u8]) -> Option<Line> {
+fn parse(line: &[u8]) -> Option<Mounted> {
     let mut fields = line.split(|b| *b == b' ');
     let id = text(fields.next()?)?.parse().ok()?;
     let device = text(fields.nth(1)?)?;
     let (major, minor) = device.split_once(':')?;
     let mount_point = PathBuf::from(OsString::from_vec(unescape(fields.nth(1)?)));
     let fs_type = text(fields.skip_while(|field| *field != b"-").nth(1)?)?.to_owned();
-    Some(Line { id, device: Device { major: major.parse().ok()?, minor: minor.parse().ok()? }, mount_point, fs_type })
+    Some(Mounted {
+        id,
+        device: Device { major: major.parse().ok()?, minor: minor.parse().ok()? },
+        mount_point,
+        fs_type,
+    })
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {
@@ -91,12 +119,13 @@ mod tests {
         let line = line.expect("a line");
         assert_eq!((line.id, line.device), (36, Device { major: 98, minor: 0 }));
         assert_eq!(line.mount_point, Path::new("/mnt/a b\\c"));
-        assert_eq!(line.fs_type, "fuse.workfs");
+        assert!(line.is_workfs() && line.is_fuse());
         assert_eq!(parse(b""), None);
     }
 
     #[test]
     fn the_root_of_this_machine_is_in_its_table() {
-        assert!(MountTable::read().expect("a table").at(Path::new("/")).is_some());
+        assert!(mounted_at(Path::new("/")).expect("a table").is_some());
+        assert_eq!(mounted_at(Path::new("/no/such/mount")).expect("a table"), None);
     }
 }

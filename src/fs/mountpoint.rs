@@ -3,7 +3,7 @@
 //! fuser could do both, but it unmounts by path when it drops a session, and the path may have been mounted anew by
 //! then.
 
-use super::mountinfo::{Device, MountTable};
+use super::mountinfo::{Device, FS_TYPE, MountTable};
 use crate::types::{Errno, Error, Result};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -15,9 +15,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// The type that a session's mount has in the mount table.
-pub(super) const FS_TYPE: &str = "fuse.workfs";
 
 /// How a session is mounted.
 pub(super) struct MountSpec<'a> {
@@ -120,7 +117,7 @@ fn receive(socket: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
 
 /// How to unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unmount {
+pub enum Unmount {
     /// Only if nobody uses it (`EBUSY`).
     Now,
     /// Out of sight at once, and gone when the last user is.
@@ -143,8 +140,11 @@ pub(super) fn unmount(path: &Path, device: Device, how: Unmount) -> Result<()> {
     unmount_top(path, how)
 }
 
-/// Unmounts whatever is on top at `path`.
-pub(super) fn unmount_top(path: &Path, how: Unmount) -> Result<()> {
+/// Unmounts whatever is on top at `path`; lazily, with all that is below it.
+///
+/// # Errors
+/// `EBUSY` where it is in use; what `umount2(2)` or `fusermount3` says.
+pub fn unmount_top(path: &Path, how: Unmount) -> Result<()> {
     let flags =
         UnmountFlags::NOFOLLOW | if how == Unmount::Lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {

@@ -3,10 +3,10 @@
 use super::adapter::Adapter;
 use super::core::Core;
 use super::counters::Requests;
-use super::dead;
 use super::mountinfo::{Device, MountTable};
-use super::mountpoint::{self, FS_TYPE, MountSpec, Unmount};
+use super::mountpoint::{self, MountSpec, Unmount};
 use super::notify;
+use super::probe;
 use crate::mounts::Volume;
 use crate::types::{Errno, Error, Result};
 use std::num::NonZero;
@@ -81,7 +81,7 @@ impl Session {
     pub(super) fn unmount(&self, how: Unmount) -> Result<()> {
         if self.has_ended() {
             // Its device number may be another mount's by now. What is dead is all that can be left of it.
-            return dead::clear_dead(&self.path);
+            return probe::clear_dead(&self.path).map(drop);
         }
         mountpoint::unmount(&self.path, self.device, how)?;
         let started = Instant::now();
@@ -134,7 +134,7 @@ impl Drop for Session {
 
 fn device_at(path: &Path) -> Result<Device> {
     let table = MountTable::read()?;
-    let line = table.at(path).filter(|line| line.fs_type == FS_TYPE);
+    let line = table.at(path).filter(|line| line.is_workfs());
     line.map(|line| line.device).ok_or_else(|| {
         Error::new("mount", Errno::EIO).context(format!("{} is not in the table of mounts", path.display()))
     })

@@ -1,11 +1,11 @@
 //! A workspace, mounted: one session for each of its mounts, nested, or one session for all.
 
 use super::busy;
-use super::dead;
 use super::dispatch::DEADLINE;
-use super::mountinfo::MountTable;
+use super::mountinfo::{MountTable, mounted_at};
 use super::mountpoint::Unmount;
 use super::nesting::{self, Nesting};
+use super::probe;
 use super::session::{Config, Session};
 use super::status::{MountStatus, SessionStatus, ViewStatus};
 use super::watch::Watch;
@@ -71,8 +71,7 @@ struct Slot {
 /// # Errors
 /// `ENOENT`, `ENOTDIR`; `EBUSY` where a live view is mounted at `dir`; what mounting says. Nothing stays mounted then.
 pub fn mount(workspace: Arc<Workspace>, dir: &Path, options: &MountOptions, runtime: Handle) -> Result<MountedView> {
-    dead::clear(dir)?;
-    let directory = dir.canonicalize().map_err(|e| Error::from_io("mount", e).context(dir.display().to_string()))?;
+    let directory = free(dir)?;
     let decided = nesting::decide(options.nesting, workspace.mounts())?;
     tracing::info!(dir = %directory.display(), nested = decided.nested, reason = decided.reason, "mounting");
     let view = Arc::new(View {
@@ -97,6 +96,17 @@ pub fn mount(workspace: Arc<Workspace>, dir: &Path, options: &MountOptions, runt
         mounted._watch = Some(Watch::start(move || watched.upgrade().map(|view| view.repair()))?);
     }
     Ok(mounted)
+}
+
+/// The canonical path of `dir`, freed of dead mounts.
+fn free(dir: &Path) -> Result<PathBuf> {
+    let directory = probe::resolve(dir)?;
+    probe::clear_dead(&directory)?;
+    if mounted_at(&directory)?.is_some_and(|mount| mount.is_workfs()) {
+        let why = format!("a workfs view is mounted at {} already; unmount it first", directory.display());
+        return Err(Error::new("mount", Errno::EBUSY).context(why));
+    }
+    Ok(directory)
 }
 
 impl MountedView {

@@ -326,7 +326,11 @@ fn mountpoints_may_have_odd_names_and_be_links() {
     std::os::unix::fs::symlink("real", desk.path("link")).expect("made");
     desk.does(&["mount", "link", "-m", "/=memory:"]);
     assert_eq!(desk.status()["mountpoint"].as_str(), desk.path("real").to_str());
-    desk.run(&["mount", "real", "-m", "/=memory:"]).fails(1, &["mounted already"]);
+    for place in ["real", "link", "link/"] {
+        desk.run(&["mount", place, "-m", "/=memory:"]).fails(1, &["mounted already"]);
+        desk.does(&["status", place]);
+        assert_eq!(desk.does(&["exec", place, "--", "pwd"]).out.trim(), desk.path("real").to_str().expect("text"));
+    }
     desk.does(&["umount", "link"]);
     assert!(!desk.is_mounted());
 }

@@ -3,13 +3,13 @@
 use crate::cli;
 use crate::control::{self, Reply, Request};
 use crate::failure::{CANNOT_RUN, Failure, NOT_EXECUTABLE, NOT_FOUND};
-use crate::mountpoint;
 use crate::state::{Entry, StateDir};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use workfs::fs;
 
 /// How long the mount may take to answer before anything is run in it.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Exit code 125 where nothing is mounted, 126 and 127 as a shell gives them. It returns only with one.
 #[expect(clippy::disallowed_methods, reason = "the process becomes the command, and has no other thread")]
 pub fn run(arguments: &cli::Exec) -> Result<(), Failure> {
-    let dir = mountpoint::resolve(&arguments.dir).map_err(Failure::from).map_err(|failure| failure.exit(CANNOT_RUN))?;
+    let dir = fs::resolve(&arguments.dir).map_err(Failure::from).map_err(|failure| failure.exit(CANNOT_RUN))?;
     check_mounted(&dir).map_err(|failure| failure.exit(CANNOT_RUN))?;
     let Some((program, rest)) = arguments.command.split_first() else {
         return Err(Failure::new("no command").exit(CANNOT_RUN));

@@ -10,7 +10,6 @@ mod health;
 mod init;
 mod logging;
 mod mount;
-mod mountinfo;
 mod mountpoint;
 mod output;
 mod process;

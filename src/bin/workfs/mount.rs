@@ -4,13 +4,12 @@ use crate::background::{self, Started};
 use crate::cli;
 use crate::failure::Failure;
 use crate::logging;
-use crate::mountpoint;
 use crate::serve::{self, Job};
 use crate::state::StateDir;
 use std::path::Path;
 use std::time::Duration;
 use workfs::assemble::{self, Place, Plan};
-use workfs::fs::{MountOptions, Nesting};
+use workfs::fs::{self, Found, MountOptions, Nesting};
 use workfs::types::{Errno, Error, Result};
 
 /// The config that is read where no other and no mount is named.
@@ -63,7 +62,7 @@ fn say(notes: &[String]) {
 fn prepare(arguments: &cli::Mount, foreground: bool) -> Result<Job> {
     let plan = plan(arguments)?;
     let (dir, place) = plan.mountpoint(arguments.dir.as_deref(), arguments.view.as_deref())?;
-    let mountpoint = mountpoint::resolve(&dir).map_err(|error| {
+    let mountpoint = fs::resolve(&dir).map_err(|error| {
         let dir = dir.display();
         place.refuse(match error.errno() {
             Errno::ENOENT => format!("the folder that {dir} lies in does not exist; make that first"),
@@ -126,7 +125,7 @@ fn answers(mountpoint: &Path, log: &Path) -> std::result::Result<(), Failure> {
     // A mount that was just made may be slow once, on a busy machine.
     for pause in [0, 100, 1000] {
         std::thread::sleep(Duration::from_millis(pause));
-        if let mountpoint::Found::Directory(_) = mountpoint::probe(mountpoint) {
+        if let Found::Directory { .. } = fs::probe(mountpoint) {
             return Ok(());
         }
     }

@@ -3,7 +3,6 @@
 use crate::cli;
 use crate::control::{self, Reply, Request};
 use crate::failure::{DEAD, Failure, NOT_MOUNTED};
-use crate::mountpoint;
 use crate::output;
 use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use workfs::fs;
 use workfs::mounts::CacheUse;
 
 /// How long a mount may take to say how it is.
@@ -39,7 +39,7 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
     if let Some(dir) = &arguments.dir {
         // Nothing can be mounted over `/`, so nothing is.
         let root = std::path::absolute(dir).is_ok_and(|dir| dir == Path::new("/"));
-        let mountpoint = if root { PathBuf::from("/") } else { mountpoint::resolve(dir)? };
+        let mountpoint = if root { PathBuf::from("/") } else { fs::resolve(dir)? };
         entries.retain(|entry| entry.mountpoint == mountpoint);
         if entries.is_empty() {
             let text =

@@ -3,13 +3,13 @@
 use crate::cli;
 use crate::control::{self, Reply, Request};
 use crate::failure::Failure;
-use crate::mountinfo;
-use crate::mountpoint::{self, Found};
+use crate::mountpoint;
 use crate::process;
 use crate::state::{Entry, StateDir};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
+use workfs::fs::{self, Found, Unmount};
 
 /// How long the process may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const END: Duration = Duration::from_secs(10);
 /// # Errors
 /// Exit code 1 where it is in use (who uses it is said), where nothing is mounted, or where something was lost.
 pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
-    let mountpoint = mountpoint::resolve(&arguments.dir)?;
+    let mountpoint = fs::resolve(&arguments.dir)?;
     let state = StateDir::open()?;
     match state.entry(&mountpoint) {
         Some(entry) if entry.is_alive() => ask(&state, &entry, arguments.lazy),
@@ -71,7 +71,7 @@ fn silent(entry: &Entry, lazy: bool, error: &std::io::Error) -> Result<(), Failu
             "process {pid}, which serves {dir}, does not answer ({error}); `workfs umount --lazy {dir}` detaches it anyway"
         )));
     }
-    mountpoint::detach(&entry.mountpoint)?;
+    fs::unmount_top(&entry.mountpoint, Unmount::Lazily)?;
     eprintln!("workfs: {dir} is detached; process {pid} did not answer ({error}) and may still be there");
     Ok(())
 }
@@ -91,14 +91,12 @@ fn clean(state: &StateDir, entry: &Entry) -> Result<(), Failure> {
 /// A mount of which nothing is noted: of another user, or of another state directory.
 fn without_entry(mountpoint: &Path, lazy: bool) -> Result<(), Failure> {
     let shown = mountpoint.display();
-    if !mountinfo::at(mountpoint).is_some_and(|mount| mount.is_workfs()) {
+    if !fs::mounted_at(mountpoint)?.is_some_and(|mount| mount.is_workfs()) {
         return Err(Failure::new(format!(
             "nothing of workfs is mounted at {shown}; `workfs status` lists what is, \
              and a mount inside another is unmounted with it"
         )));
     }
-    if lazy || matches!(mountpoint::probe(mountpoint), Found::Dead) {
-        return Ok(mountpoint::detach(mountpoint)?);
-    }
-    Ok(mountpoint::unmount_plainly(mountpoint)?)
+    let lazily = lazy || matches!(fs::probe(mountpoint), Found::Dead);
+    Ok(fs::unmount_top(mountpoint, if lazily { Unmount::Lazily } else { Unmount::Now })?)
 }

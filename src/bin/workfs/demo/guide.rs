@@ -133,14 +133,18 @@ impl Guide {
         Some(if self.keep { name } else { self.sample.state().join(name.file_name()?) })
     }
 
+    /// Whether something is mounted where the tour mounts; where that cannot be told, it counts as mounted.
+    pub fn is_mounted(&self) -> bool {
+        !workfs::fs::mounted_at(&self.sample.mountpoint()).is_ok_and(|mount| mount.is_none())
+    }
+
     /// Unmounts, by force if it must be, and takes everything away.
     ///
     /// # Errors
     /// Says what is left, and how to get rid of it.
     pub async fn clean_up(&self) -> Step<()> {
-        let mountpoint = self.sample.mountpoint();
         for lazy in [false, true] {
-            if crate::mountinfo::at(&mountpoint).is_none() {
+            if !self.is_mounted() {
                 break;
             }
             let arguments: &[&str] = if lazy { &["umount", "--lazy", "work"] } else { &["umount", "work"] };
@@ -152,7 +156,7 @@ impl Guide {
             format!("it left something behind ({error}); `umount -l {root}/work; rm -r {root}` takes it away")
         };
         // Removing a folder with a mount in it would remove what is mounted.
-        if crate::mountinfo::at(&mountpoint).is_some() {
+        if self.is_mounted() {
             self.sample.keep();
             return Err(left(&"it cannot be unmounted"));
         }
