@@ -7,8 +7,8 @@ use crate::types::{Change, ChangeKind, ChangeStream, Name, NodeId};
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// The changes of the session's volumes that were not made through the session itself. A pinned name is never told as [`ChangeKind::Entry`]: that would make the
-/// kernel drop what is mounted there.
+/// The changes of the session's volumes that were not made through the session itself. A pinned name is never told as
+/// [`ChangeKind::Entry`]: that would make the kernel drop what is mounted there.
 pub(super) fn stream(backing: &Arc<Backing>) -> ChangeStream {
     let streams = backing.volumes().enumerate().map(|(volume, served)| {
         let backing = backing.clone();

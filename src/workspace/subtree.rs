@@ -371,11 +371,14 @@ impl Volume for Subtree {
         Ok(all)
     }
 
+    /// All are tried; the first error is told.
     async fn sync(&self) -> Result<()> {
+        let mut result = Ok(());
         for volume in self.backing.volumes() {
-            volume.sync().await?;
+            let synced = volume.sync().await;
+            result = result.and(synced);
         }
-        Ok(())
+        result
     }
 
     /// Commits what is pending. The volumes stay open: other sessions may serve them too, and the workspace closes

@@ -14,6 +14,7 @@ use crate::types::{
     Access, Attr, Caller, Entry, Errno, Error, FileKind, Name, NodeId, OpenFlags, Result, SetAttr, StatFs,
 };
 use rustix::fs::OFlags;
+use std::collections::{HashMap, hash_map};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -146,25 +147,27 @@ impl Core {
         self.tree.let_go_of_all();
     }
 
-    /// Writes back all filesystems that known files lie on.
+    /// `Volume::sync`: writes back each filesystem that known files lie on, even if another one failed.
     pub fn sync(&self) -> Result<()> {
-        for node in self.tree.nodes.one_of_each_filesystem() {
-            match self.readable(&node) {
-                Ok(fd) => rustix::fs::syncfs(fd).map_err(failed("syncfs"))?,
-                // What is gone or closed to us cannot have been written by us.
-                Err(error) => tracing::debug!(%error, "a filesystem was not synced"),
-            }
-        }
-        Ok(())
+        let written =
+            self.one_of_each_filesystem().into_iter().map(|fd| rustix::fs::syncfs(fd).map_err(failed("syncfs")));
+        written.fold(Ok(()), Result::and)
     }
 
-    /// A descriptor on the filesystem of `node` that `syncfs(2)` takes.
-    fn readable(&self, node: &Node) -> Result<OwnedFd> {
-        match node.kind() {
-            FileKind::Directory | FileKind::Regular => self.tree.open_node("syncfs", node, OFlags::RDONLY),
-            // To open a fifo or a device would do something; its directory is on the same filesystem.
-            _ => Err(Error::new("syncfs", Errno::ENXIO)),
+    /// A descriptor on each filesystem that `syncfs(2)` takes, so not one of a symbolic link, which has only `O_PATH`.
+    /// To open a fifo or a device would do something; its directory is on the same filesystem.
+    fn one_of_each_filesystem(&self) -> Vec<OwnedFd> {
+        let mut opened = HashMap::new();
+        for node in self.tree.nodes.openable() {
+            if let hash_map::Entry::Vacant(filesystem) = opened.entry(node.identity.key.filesystem()) {
+                match self.tree.open_node("syncfs", &node, OFlags::RDONLY) {
+                    Ok(fd) => drop(filesystem.insert(fd)),
+                    // What is gone or closed to us cannot have been written by us.
+                    Err(error) => tracing::debug!(%error, "not opened to sync its filesystem"),
+                }
+            }
         }
+        opened.into_values().collect()
     }
 }
 
@@ -186,4 +189,23 @@ pub fn expect_regular(operation: &'static str, kind: FileKind) -> Result<()> {
         FileKind::Fifo | FileKind::Socket | FileKind::CharDevice | FileKind::BlockDevice => Errno::ENXIO,
     };
     Err(Error::new(operation, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Origin;
+
+    #[test]
+    fn a_filesystem_is_synced_whatever_is_known_of_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let core = Core::open(dir.path()).expect("opens");
+        let caller = Caller { uid: 0, gid: 0, tid: 0, origin: Origin::OUTSIDE };
+        for index in 0..200 {
+            let name = Name::try_from(format!("link{index}").as_str()).expect("a name");
+            core.symlink(&caller, core.tree.root().id, &name, b"nowhere").expect("made");
+        }
+        assert_eq!(core.one_of_each_filesystem().len(), 1);
+        core.sync().expect("synced");
+    }
 }

@@ -9,16 +9,11 @@ pub fn failed(operation: &'static str) -> impl Fn(rustix::io::Errno) -> Error + 
     move |errno| Error::new(operation, Errno::from_raw(errno.raw_os_error()))
 }
 
-/// A descriptor that only says which file is meant.
-const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// A descriptor that only says which file is meant; a symbolic link's own.
+pub const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What every opening of a file's bytes asks for: no terminal, no waiting, no descriptor left to a child.
 pub const OPEN: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK).union(OFlags::LARGEFILE);
-
-/// The flags of [`open_child`], for those who open by other means.
-pub fn path_flags() -> OFlags {
-    PATH
-}
 
 /// A descriptor that says which file `name` is in `dir`; a symbolic link's own.
 pub fn open_child(dir: BorrowedFd<'_>, name: &Name) -> rustix::io::Result<OwnedFd> {

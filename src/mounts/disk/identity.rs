@@ -26,6 +26,11 @@ impl Key {
         Key { mount: stat.stx_mnt_id, device, inode: stat.stx_ino }
     }
 
+    /// The filesystem that the file lies on, as far as it is mounted at one place.
+    pub fn filesystem(self) -> (u64, u64) {
+        (self.mount, self.device)
+    }
+
     /// The key of another file in the same filesystem.
     pub fn beside(self, inode: u64) -> Key {
         Key { inode, ..self }

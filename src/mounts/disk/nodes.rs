@@ -56,6 +56,11 @@ impl Node {
         self.generation
     }
 
+    /// Whether its place is noted. By handle a file is found without one; a directory's is kept to tell its `..`.
+    pub fn needs_place(&self) -> bool {
+        !self.by_handle || self.kind() == FileKind::Directory
+    }
+
     /// Where it was found last.
     pub fn place(&self) -> Option<Place> {
         self.state.lock().place.clone()
@@ -191,16 +196,15 @@ impl Nodes {
 
     /// Whether a file of this key would bear its inode number.
     pub fn is_plain(&self, key: Key) -> bool {
-        let plain = NodeId(key.inode);
-        self.root.beside(key.inode) == key && key.inode != 0 && !self.tables.read().by_id.contains_key(&plain)
+        self.tables.read().is_plain(key)
     }
 
-    /// One known node of each mount and device, for what must be done to every filesystem below the root.
-    pub fn one_of_each_filesystem(&self) -> Vec<Arc<Node>> {
+    /// The directories and regular files that are known, directories first.
+    pub fn openable(&self) -> Vec<Arc<Node>> {
+        let of = |kind| move |node: &&Arc<Node>| node.kind() == kind;
         let tables = self.tables.read();
-        let each: HashMap<_, _> =
-            tables.by_id.values().map(|node| ((node.identity.key.mount, node.identity.key.device), node)).collect();
-        each.into_values().cloned().collect()
+        let directories = tables.by_id.values().filter(of(FileKind::Directory));
+        directories.chain(tables.by_id.values().filter(of(FileKind::Regular))).cloned().collect()
     }
 }
 
@@ -223,19 +227,24 @@ impl Tables {
         node
     }
 
-    /// The inode number, if it is the root's filesystem's and nobody has it; else one that follows from the file, so
-    /// that it is the same in a listing and in the lookup after it.
+    /// Whether the inode number is the root's filesystem's, and nobody has it.
+    fn is_plain(&self, key: Key) -> bool {
+        self.root.beside(key.inode) == key && key.inode != 0 && !self.by_id.contains_key(&NodeId(key.inode))
+    }
+
+    /// The inode number if it can be that, else one that follows from the file, so that it is the same in a listing
+    /// and in the lookup after it.
     fn free_number(&self, identity: &Identity) -> NodeId {
         let key = identity.key;
-        if self.root.beside(key.inode) == key && key.inode != 0 && !self.by_id.contains_key(&NodeId(key.inode)) {
+        if self.is_plain(key) {
             return NodeId(key.inode);
         }
-        let numbers = (0_u64..).map(|attempt| {
+        let mut numbers = (0_u64..).map(|attempt| {
             let mut hasher = DefaultHasher::new();
             (key.device, key.inode, identity.generation(), attempt).hash(&mut hasher);
             NodeId(OWN_NUMBERS | (hasher.finish() & (OWN_NUMBERS - 1)))
         });
-        numbers.into_iter().find(|id| !self.by_id.contains_key(id)).unwrap_or(NodeId(u64::MAX))
+        numbers.find(|id| !self.by_id.contains_key(id)).unwrap_or(NodeId(u64::MAX))
     }
 
     /// Moves the node to `place`. A node that is found by its place keeps the directory of it in the table; gives the

@@ -8,7 +8,7 @@ use super::core::Core;
 use super::host::{self, failed};
 use super::identity::{self, Identity};
 use super::nodes::Node;
-use crate::types::{Caller, ChangeKind, FileKind, Name, NodeId, RenameMode, Result};
+use crate::types::{Caller, ChangeKind, Name, NodeId, RenameMode, Result};
 use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno as Host;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -135,7 +135,7 @@ impl Core {
 
     fn note_moved(&self, caller: &Caller, node: Option<Arc<Node>>, to: &Place<'_>) {
         let Some(node) = node else { return };
-        if !node.by_handle || node.kind() == FileKind::Directory {
+        if node.needs_place() {
             self.tree.nodes.moved(&node, (to.dir.id, to.name.clone()));
         }
         self.feed.tell(caller, || ChangeKind::Attr(node.id));

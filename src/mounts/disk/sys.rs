@@ -1,5 +1,6 @@
 //! What no safe library offers: every `unsafe` and `libc` line of the disk volume.
 
+use super::host::proc_path;
 use crate::types::{NAME_MAX, Name};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -113,7 +114,7 @@ pub fn close_a_copy(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Cuts or fills up the file of `fd`, which may be `O_PATH` (`truncate(2)`).
 pub fn truncate(fd: BorrowedFd<'_>, size: i64) -> Result<(), Errno> {
-    let path = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(|_| Errno::INVAL)?;
+    let path = CString::new(proc_path(fd)).map_err(|_| Errno::INVAL)?;
     // SAFETY: the path ends in NUL and outlives the call.
     match unsafe { libc::truncate(path.as_ptr(), size) } {
         0 => Ok(()),

@@ -7,7 +7,7 @@
 
 use super::host::{self, failed};
 use super::identity::{self, Key, Seen};
-use super::nodes::{Node, Nodes, Place};
+use super::nodes::{Node, Nodes};
 use super::sys::Handle;
 use crate::mounts::CacheUse;
 use crate::types::{Entry, Errno, Error, FileKind, Name, NodeId, Result, Validity};
@@ -73,7 +73,7 @@ impl Tree {
         // A directory that we may not read may still be walked through.
         let fd = readable.or_else(|_| rustix::fs::open(root, directory | OFlags::PATH, none)).map_err(refused)?;
         let Seen { identity, .. } = identity::see(fd.as_fd()).map_err(refused)?;
-        let opened = identity.handle.as_ref().map(|handle| handle.open(fd.as_fd(), host::path_flags()));
+        let opened = identity.handle.as_ref().map(|handle| handle.open(fd.as_fd(), host::PATH));
         let by_handle = matches!(opened, Some(Ok(_)));
         let (nodes, root_node) = Nodes::new(identity, by_handle);
         let kept = Cache::new(if by_handle { KEPT_BESIDE_HANDLES } else { descriptors_to_keep() });
@@ -107,7 +107,7 @@ impl Tree {
         }
         match (&node.identity.handle, node.by_handle, node.kind()) {
             (Some(handle), true, kind) if kind != FileKind::Directory => {
-                let fd = handle.open(self.root.as_fd(), host::path_flags()).map_err(failed(operation))?;
+                let fd = handle.open(self.root.as_fd(), host::PATH).map_err(failed(operation))?;
                 Ok(PathFd::Fresh(fd))
             }
             _ => self.kept_fd(operation, node).map(PathFd::Kept),
@@ -119,9 +119,7 @@ impl Tree {
             return Ok(fd);
         }
         let fd = match &node.identity.handle {
-            Some(handle) if node.by_handle => {
-                handle.open(self.root.as_fd(), host::path_flags()).map_err(failed(operation))?
-            }
+            Some(handle) if node.by_handle => handle.open(self.root.as_fd(), host::PATH).map_err(failed(operation))?,
             _ => self.walk_to(operation, node)?,
         };
         let fd = Arc::new(fd);
@@ -149,18 +147,13 @@ impl Tree {
             && node.kind() == host::kind(&stat)
             && node.identity.handle.is_some()
             && node.identity.handle == Handle::at(fd, name)?
-            && self.nodes.count_again(&node, self.place_of(&node, dir, name).as_ref())
+            && self.nodes.count_again(&node, node.needs_place().then(|| (dir.id, name.clone())).as_ref())
         {
             return Ok(self.entry(&node, &stat));
         }
         // Not known, or the two looks above saw two files: one descriptor for all.
         let (_, entry) = self.enter(dir, name, host::open_child(fd, name)?)?;
         Ok(entry)
-    }
-
-    /// The place to note for a node. By handle a file is found without one; a directory's is kept to tell its `..`.
-    fn place_of(&self, node: &Node, dir: &Node, name: &Name) -> Option<Place> {
-        (node.kind() == FileKind::Directory || !node.by_handle).then(|| (dir.id, name.clone()))
     }
 
     /// Counts a lookup of the file of `fd`, which was just found as `name` in `dir`.
@@ -172,10 +165,9 @@ impl Tree {
     /// As [`Tree::enter`], of a file that was looked at already. `keep` may be left out where it is found by handle.
     pub fn enter_seen(&self, dir: &Node, name: &Name, seen: Seen, keep: Option<OwnedFd>) -> (Arc<Node>, Entry) {
         let by_handle = self.by_handle && seen.identity.key.mount == self.root_node.identity.key.mount;
-        let directory = seen.identity.kind == FileKind::Directory;
-        let place = (directory || !by_handle).then(|| (dir.id, name.clone()));
-        let node = self.nodes.remember(seen.identity, by_handle, place);
-        if let Some(fd) = keep.filter(|_| (directory || !by_handle) && !self.kept.contains_key(&node.serial)) {
+        let needs_place = seen.identity.kind == FileKind::Directory || !by_handle;
+        let node = self.nodes.remember(seen.identity, by_handle, needs_place.then(|| (dir.id, name.clone())));
+        if let Some(fd) = keep.filter(|_| needs_place && !self.kept.contains_key(&node.serial)) {
             self.kept.insert(node.serial, Arc::new(fd));
         }
         let entry = self.entry(&node, &seen.stat);
@@ -266,7 +258,7 @@ fn walk_once(start: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> 
     let confined = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let mut tries = 0;
     loop {
-        let found = rustix::fs::openat2(start, path, host::path_flags(), rustix::fs::Mode::empty(), confined);
+        let found = rustix::fs::openat2(start, path, host::PATH, rustix::fs::Mode::empty(), confined);
         tries += 1;
         // The kernel cannot tell whether the walk stayed below when something was renamed meanwhile.
         if found.as_ref().err() != Some(&rustix::io::Errno::AGAIN) || tries == WALKS {
@@ -296,7 +288,7 @@ mod tests {
         std::fs::write(dir.path().join("secret"), "s").expect("written");
         std::os::unix::fs::symlink("..", dir.path().join("in/up")).expect("linked");
         std::os::unix::fs::symlink("a", dir.path().join("in/link")).expect("linked");
-        let start = rustix::fs::open(dir.path().join("in"), host::path_flags(), rustix::fs::Mode::empty());
+        let start = rustix::fs::open(dir.path().join("in"), host::PATH, rustix::fs::Mode::empty());
         let start = start.expect("opens");
         assert!(walk(start.as_fd(), &[name("a")]).is_ok());
         for names in [vec![name("secret"), name("up")], vec![name("x"), name("link")]] {
@@ -308,7 +300,7 @@ mod tests {
     fn a_walk_may_be_longer_than_a_path() {
         let dir = tempfile::tempdir().expect("a folder");
         let long = name(&"d".repeat(200));
-        let start = rustix::fs::open(dir.path(), host::path_flags(), rustix::fs::Mode::empty()).expect("opens");
+        let start = rustix::fs::open(dir.path(), host::PATH, rustix::fs::Mode::empty()).expect("opens");
         let mut at = start.try_clone().expect("copied");
         for _ in 0..50 {
             rustix::fs::mkdirat(&at, long.as_bytes(), rustix::fs::Mode::RWXU).expect("made");
