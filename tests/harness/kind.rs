@@ -63,6 +63,16 @@ macro_rules! each_stored_kind {
     };
 }
 
+/// Like [`each_stored_kind`], for what takes minutes: in a full run only.
+macro_rules! each_stored_kind_in_full {
+    ($($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
+        $crate::harness::kind::on_kinds! {
+            [; native Native Nested, disk Disk Nested, sqlite Sqlite Nested, memory Memory Nested]
+            $($(#[$meta])* fn $name($scene) $body)+
+        }
+    };
+}
+
 macro_rules! on_kinds {
     ($kinds:tt $($(#[$meta:meta])* fn $name:ident($scene:ident) $body:block)+) => {
         $(
@@ -80,14 +90,14 @@ macro_rules! on_kinds {
 }
 
 macro_rules! tests_on {
-    ([$($test:ident $kind:ident $sessions:ident),+ $(; $($long:ident $long_kind:ident $long_sessions:ident),+)?]
+    ([$($test:ident $kind:ident $sessions:ident),* $(; $($long:ident $long_kind:ident $long_sessions:ident),+)?]
         $behaviour:ident) => {
         $(
             #[test]
             fn $test() {
                 $crate::harness::kind::show($crate::harness::Kind::$kind, $crate::harness::Sessions::$sessions, $behaviour);
             }
-        )+
+        )*
         $($(
             #[test]
             #[ignore = "long: scripts/check --full"]
@@ -106,4 +116,4 @@ pub fn show(kind: Kind, sessions: Sessions, behaviour: fn(&mut Scene)) {
     scene.end();
 }
 
-pub(crate) use {each_kind, each_stored_kind, on_kinds, tests_on};
+pub(crate) use {each_kind, each_stored_kind, each_stored_kind_in_full, on_kinds, tests_on};

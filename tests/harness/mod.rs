@@ -18,7 +18,7 @@ pub mod tree;
 
 pub use expect::{Failed, changed_within, put, slurp};
 pub use kind::{Kind, Sessions};
-pub(crate) use kind::{each_kind, each_stored_kind};
+pub(crate) use kind::{each_kind, each_stored_kind, each_stored_kind_in_full};
 pub use program::Program;
 pub use scene::{MountSpec, Scene};
 

@@ -1,7 +1,7 @@
 //! cargo: a crate's archive is unpacked and built, linked and run on the mount.
 
-use crate::harness::{Program, each_stored_kind, program, put};
-use std::fs::create_dir_all;
+use crate::harness::{Program, each_stored_kind, each_stored_kind_in_full, program, put};
+use std::fs::{copy, create_dir_all};
 use std::time::Duration;
 
 /// The toolchain that runs these tests, with a home of its own so that nothing of the user's is read.
@@ -56,5 +56,34 @@ each_stored_kind! {
         let fresh = cargo(scene, &["build", "--offline", "--manifest-path", "app/Cargo.toml"]).start().output();
         let said = String::from_utf8_lossy(&fresh.stderr).into_owned();
         assert!(fresh.status.success() && !said.contains("Compiling"), "times were kept, so nothing is built anew: {said}");
+    }
+}
+
+/// This project's own dependencies, but for the one that compiles a whole database in C.
+fn dependencies() -> String {
+    let manifest = include_str!("../../Cargo.toml");
+    let (_, after) = manifest.split_once("[dependencies]\n").expect("there are some");
+    let (own, _) = after.split_once("\n[").expect("more follows");
+    own.lines().filter(|line| !line.starts_with("sqlx")).collect::<Vec<_>>().join("\n")
+}
+
+each_stored_kind_in_full! {
+    fn a_crate_with_many_dependencies_is_built(scene) {
+        program::need(&["cc"]);
+        scene.takes(Duration::from_secs(900));
+        create_dir_all(scene.at("app/src")).expect("mkdir");
+        put(scene.at("app/Cargo.toml"), format!("[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n{}\n", dependencies()));
+        put(scene.at("app/src/main.rs"), "fn main() { println!(\"{}\", serde_json::json!({\"a\": [1, 2]})); }\n");
+        copy(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock"), scene.at("app/Cargo.lock")).expect("copy");
+        // The archives that built this test; they are unpacked on the mount.
+        scene.bash("mkdir -p cargo-home/registry; cp -r \"${CARGO_HOME:-$HOME/.cargo}\"/registry/{cache,index} cargo-home/registry/", &[]);
+        let build = || cargo(scene, &["run", "--offline", "--manifest-path", "app/Cargo.toml"]).env("CARGO_HOME", scene.at("cargo-home"));
+        let built = build().start().output();
+        let said = String::from_utf8_lossy(&built.stderr).into_owned();
+        assert!(built.status.success() && said.matches("Compiling").count() > 50, "{said}");
+        assert_eq!(String::from_utf8_lossy(&built.stdout), "{\"a\":[1,2]}\n");
+        let again = build().start().output();
+        assert!(!String::from_utf8_lossy(&again.stderr).contains("Compiling"), "nothing is built anew");
+        scene.bash("rm -rf target cargo-home; ls", &[]);
     }
 }
