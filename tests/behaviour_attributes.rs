@@ -131,6 +131,19 @@ each_kind! {
         assert_eq!(mode(&path) & 0o6000, 0, "a change of owner does so by any caller");
     }
 
+    fn an_allocation_by_another_drops_set_user_id(scene) {
+        program::need(&["fallocate"]);
+        let path = scene.at("tool");
+        put(&path, b"before");
+        for how in ["-l 100", "-n -l 200", "-p -o 0 -l 3", "-z -o 1 -l 10"] {
+            set_permissions(&path, Permissions::from_mode(0o6777)).expect("chmod");
+            scene.bash(&format!("fallocate {how} \"$1\""), &[&path]);
+            assert_eq!(mode(&path), 0o6777, "{how} by root");
+            assert!(as_nobody(scene, &format!("fallocate {how} tool")).1);
+            assert_eq!(mode(&path), 0o777, "{how}");
+        }
+    }
+
     fn ordinary_users_give_nothing_away(scene) {
         put(scene.at("f"), b"");
         chown(scene.at("f"), Some(NOBODY), Some(NOBODY)).expect("chown");

@@ -72,11 +72,17 @@ each_tree! {
         put(root.join("store/f"), b"x");
         put(root.join("g"), b"y");
         create_dir(root.join("store/d")).expect("mkdir");
-        for (from, to) in [("store/f", "other/f"), ("g", "store/g"), ("store/d", "d"), ("store/f", "store/inner/f")] {
+        let moves = [("store/f", "other/f"), ("g", "store/g"), ("store/d", "d"), ("store/f", "store/inner/f"),
+            ("store/f", "deep/down/f"), ("store/d", "deep/d")];
+        for (from, to) in moves {
             assert_eq!(rename(root.join(from), root.join(to)).errno(), Errno::XDEV, "{from} → {to}");
         }
         assert_eq!(hard_link(root.join("store/f"), root.join("other/f")).errno(), Errno::XDEV);
         assert_eq!(hard_link(root.join("g"), root.join("store/g")).errno(), Errno::XDEV);
+        assert_eq!(hard_link(root.join("store/f"), root.join("deep/down/f")).errno(), Errno::XDEV);
+        if scene.kind() != Kind::Native {
+            assert!(!scene.home().join("volume-/deep").exists(), "the way to a mount is not made for what is refused");
+        }
         let exchange = renameat_with(CWD, root.join("g"), CWD, root.join("store/f"), RenameFlags::EXCHANGE);
         assert_eq!(exchange.errno(), Errno::XDEV);
         assert_eq!((slurp(root.join("store/f")), slurp(root.join("g"))), (b"x".to_vec(), b"y".to_vec()));

@@ -108,6 +108,41 @@ each_kind! {
         assert_eq!(modified(&file), before, "looking moves nothing");
     }
 
+    fn a_change_brings_a_future_time_back(scene) {
+        let (file, dir) = (scene.at("f"), scene.at("d"));
+        put(&file, b"x");
+        create_dir(&dir).expect("mkdir");
+        let future = (4_000_000_000, 0);
+        let steps: [(&str, &Path, &dyn Fn()); 4] = [
+            ("write", &file, &|| std::fs::File::options().write(true).open(&file).expect("open").write_all(b"y").expect("write")),
+            ("append", &file, &|| std::fs::File::options().append(true).open(&file).expect("open").write_all(b"y").expect("write")),
+            ("truncate", &file, &|| std::fs::File::options().write(true).open(&file).expect("open").set_len(1).expect("truncate")),
+            ("create", &dir, &|| put(dir.join("f"), b"")),
+        ];
+        for (name, path, step) in steps {
+            set(path, future, future).expect("utimensat");
+            step();
+            assert!(modified(path) < future, "{name} makes the modification time the present");
+            assert!(modified(path).0 > 1_600_000_000, "{name}");
+        }
+    }
+
+    fn an_open_that_truncates_marks_the_times_of_an_empty_file(scene) {
+        let file = scene.at("f");
+        put(&file, b"");
+        set(&file, (1, 0), (1, 0)).expect("utimensat");
+        let before = changed(&file);
+        a_moment();
+        std::fs::File::create(&file).expect("open");
+        assert!(modified(&file).0 > 1 && changed(&file) > before, "O_TRUNC");
+        let open = std::fs::File::options().write(true).open(&file).expect("open");
+        set(&file, (1, 0), (1, 0)).expect("utimensat");
+        let before = changed(&file);
+        a_moment();
+        open.set_len(0).expect("ftruncate");
+        assert!(modified(&file).0 > 1 && changed(&file) > before, "ftruncate");
+    }
+
     fn attributes_move_only_the_change_time(scene) {
         let file = scene.at("f");
         put(&file, b"x");

@@ -270,13 +270,13 @@ fn a_file_past_4_gib_has_its_holes_and_its_data() {
     assert_eq!(now(file.seek(0, Seek::Hole)).expect("found"), 0);
     assert_eq!(now(file.seek(data, Seek::Hole)).expect("found"), FAR);
     assert_eq!(errno(file.seek(FAR, Seek::Data)), Errno::ENXIO);
-    now(file.allocate(&disk.me, 0, 1 << 20, AllocateMode::KeepSize)).expect("reserved");
+    now(file.allocate(&disk.me, 0, 1 << 20, AllocateMode::KeepSize, Privileges::Keep)).expect("reserved");
     assert!(now(file.attr()).expect("attributes").blocks >= 2048);
-    now(file.allocate(&disk.me, 0, 1 << 20, AllocateMode::PunchHole)).expect("emptied");
+    now(file.allocate(&disk.me, 0, 1 << 20, AllocateMode::PunchHole, Privileges::Keep)).expect("emptied");
     assert!(now(file.attr()).expect("attributes").blocks < 2048);
-    now(file.allocate(&disk.me, FAR, 4096, AllocateMode::Extend)).expect("reserved");
+    now(file.allocate(&disk.me, FAR, 4096, AllocateMode::Extend, Privileges::Keep)).expect("reserved");
     assert_eq!(now(file.attr()).expect("attributes").size, FAR + 4096);
-    now(file.allocate(&disk.me, FAR - 5, 2, AllocateMode::ZeroKeepSize)).expect("cleared");
+    now(file.allocate(&disk.me, FAR - 5, 2, AllocateMode::ZeroKeepSize, Privileges::Keep)).expect("cleared");
     assert_eq!(now(file.read_at(FAR - 5, 5)).expect("read"), "\0\0ere");
 }
 

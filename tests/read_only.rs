@@ -61,7 +61,7 @@ fn files_open_for_reading_only() {
     assert_eq!(now(file.read_at(0, 9)).expect("read"), "bytes");
     assert_eq!(errno(file.write_at(me, 0, Bytes::from("x"), Privileges::Keep)), Errno::EROFS);
     assert_eq!(errno(file.truncate(me, 0, Privileges::Keep)), Errno::EROFS);
-    assert_eq!(errno(file.allocate(me, 0, 1, AllocateMode::PunchHole)), Errno::EROFS);
+    assert_eq!(errno(file.allocate(me, 0, 1, AllocateMode::PunchHole, Privileges::Keep)), Errno::EROFS);
     assert!(file.backing_fd().is_none(), "through a descriptor one could write");
     now(file.flush()).expect("nothing to commit");
     disk.write(&*below, 0, b"BYTES");

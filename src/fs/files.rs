@@ -251,7 +251,8 @@ impl Core {
         let work = async move {
             let mode = AllocateMode::from_raw(mode)?;
             let file = core.file(&caller, node, handle, OpenFlags::access(Access::ReadWrite)).await?;
-            file.allocate(&caller, offset, len, mode).await
+            // The kernel leaves set-user-id and the like to us (FUSE_HANDLE_KILLPRIV_V2), and FALLOCATE has no flag for it.
+            file.allocate(&caller, offset, len, mode, privileges(&caller)).await
         };
         self.dispatcher.serve(Operation::Fallocate, reply, work, |(), reply| ok(reply));
     }

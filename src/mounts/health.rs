@@ -32,12 +32,13 @@ pub struct CacheUse {
 
 impl CacheUse {
     /// The figures of a cache.
-    pub fn of<K, V, W, H>(name: &str, in_bytes: bool, cache: &quick_cache::sync::Cache<K, V, W, H>) -> CacheUse
+    pub fn of<K, V, W, H, L>(name: &str, in_bytes: bool, cache: &quick_cache::sync::Cache<K, V, W, H, L>) -> CacheUse
     where
         K: Eq + std::hash::Hash,
         V: Clone,
         W: quick_cache::Weighter<K, V> + Clone,
         H: std::hash::BuildHasher + Clone,
+        L: quick_cache::Lifecycle<K, V> + Clone,
     {
         CacheUse {
             name: name.to_owned(),

@@ -17,7 +17,8 @@ pub trait OpenFile: Send + Sync + 'static {
     /// Writes all of `data` at `offset`, growing the file where it must, and drops the file's privileges if told so.
     /// On a file opened to append, `offset` is passed over and the end of the file is meant.
     ///
-    /// Local readers see it at once. Errors: `EFBIG`, `ENOSPC`, `EDQUOT`; then nothing was written.
+    /// Local readers see it at once. No bytes change nothing: neither size nor times nor privileges (`write(2)`).
+    /// Errors: `EFBIG`, `ENOSPC`, `EDQUOT`; then nothing was written.
     async fn write_at(&self, caller: &Caller, offset: u64, data: Bytes, privileges: Privileges) -> Result<()>;
 
     /// Cuts the file to `size`, or fills it up with zeros, through this handle (`ftruncate(2)`).
@@ -25,10 +26,18 @@ pub trait OpenFile: Send + Sync + 'static {
     /// Privileges go as `privileges` says. Errors: `EFBIG`, `ENOSPC`.
     async fn truncate(&self, caller: &Caller, size: u64, privileges: Privileges) -> Result<()>;
 
-    /// Reserves, clears or empties a range (`fallocate(2)`).
+    /// Reserves, clears or empties a range (`fallocate(2)`), and drops the file's privileges if told so, as a write
+    /// does.
     ///
-    /// Errors: `EOPNOTSUPP` for a mode the volume does not have; `EFBIG`, `ENOSPC`.
-    async fn allocate(&self, caller: &Caller, offset: u64, len: u64, mode: AllocateMode) -> Result<()>;
+    /// Errors: `EOPNOTSUPP` for a mode the volume does not have; `EINVAL` for no bytes; `EFBIG`, `ENOSPC`.
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        len: u64,
+        mode: AllocateMode,
+        privileges: Privileges,
+    ) -> Result<()>;
 
     /// The first place at or after `offset` that is data, or a hole; the end of the file counts as a hole.
     ///

@@ -183,7 +183,7 @@ impl OpenFile for ReadOnlyFile {
         refused("ftruncate")
     }
 
-    async fn allocate(&self, _: &Caller, _: u64, _: u64, _: AllocateMode) -> Result<()> {
+    async fn allocate(&self, _: &Caller, _: u64, _: u64, _: AllocateMode, _: Privileges) -> Result<()> {
         refused("fallocate")
     }
 

@@ -11,6 +11,7 @@ mod flags;
 mod ids;
 mod name;
 mod path;
+mod span;
 mod time;
 
 pub use attr::{Attr, Entry, FileKind, Mode, SetAttr, StatFs, Validity};
@@ -22,4 +23,5 @@ pub use flags::{Access, AllocateMode, OpenFlags, Privileges, RenameMode, Seek, X
 pub use ids::{Cookie, Generation, NodeId};
 pub use name::{NAME_MAX, Name};
 pub use path::TreePath;
+pub use span::{FILE_MAX, end_of};
 pub use time::{SetTime, Timestamp};

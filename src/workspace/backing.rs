@@ -144,6 +144,35 @@ impl Backing {
         taken: Errno,
     ) -> Result<Held<'_>> {
         self.unpinned(operation, id, name, taken)?;
+        self.held_or_made(operation, caller, id).await
+    }
+
+    /// The same, to put something there that lies in `volume`.
+    ///
+    /// # Errors
+    /// `EXDEV` where another volume is behind `id`; nothing is made then. Else as [`Backing::changing`].
+    pub(super) async fn receiving(
+        &self,
+        operation: &'static str,
+        caller: &Caller,
+        (id, name): (NodeId, &Name),
+        taken: Errno,
+        volume: usize,
+    ) -> Result<Held<'_>> {
+        self.unpinned(operation, id, name, taken)?;
+        let receiver = match self.target(operation, id)? {
+            Target::File(inner) => Some(inner.volume),
+            Target::Pin(pin) => self.place(operation, pin)?.map(|place| place.volume),
+        };
+        match receiver {
+            Some(receiver) if receiver != volume => {
+                Err(Error::new(operation, Errno::EXDEV).context("the two places lie in different volumes"))
+            }
+            _ => self.held_or_made(operation, caller, id).await,
+        }
+    }
+
+    async fn held_or_made(&self, operation: &'static str, caller: &Caller, id: NodeId) -> Result<Held<'_>> {
         let pin = match self.target(operation, id)? {
             Target::File(Inner { volume, node }) => return Ok(self.hold(volume, node, false)),
             Target::Pin(pin) => pin,

@@ -28,8 +28,15 @@ impl OpenFile for Renumbered {
         self.file.truncate(caller, size, privileges).await
     }
 
-    async fn allocate(&self, caller: &Caller, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
-        self.file.allocate(caller, offset, len, mode).await
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        len: u64,
+        mode: AllocateMode,
+        privileges: Privileges,
+    ) -> Result<()> {
+        self.file.allocate(caller, offset, len, mode, privileges).await
     }
 
     async fn seek(&self, offset: u64, whence: Seek) -> Result<u64> {

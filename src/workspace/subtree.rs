@@ -290,10 +290,7 @@ impl Volume for Subtree {
         let Target::File(file) = self.backing.target("link", node)? else {
             return Err(Error::new("link", Errno::EPERM).context("a directory"));
         };
-        let held = self.backing.changing("link", caller, dir, name, Errno::EEXIST).await?;
-        if file.volume != held.index {
-            return Err(between_volumes("link"));
-        }
+        let held = self.backing.receiving("link", caller, (dir, name), Errno::EEXIST, file.volume).await?;
         Ok(self.entry(held.index, held.volume.link(&held.caller(caller), file.node, held.node, name).await?))
     }
 
@@ -318,10 +315,7 @@ impl Volume for Subtree {
     ) -> Result<()> {
         let taken = if mode == RenameMode::NoReplace { Errno::EEXIST } else { Errno::EBUSY };
         let from = self.leaving("rename", dir, name).await?;
-        let to = self.backing.changing("rename", caller, new_dir, new_name, taken).await?;
-        if from.index != to.index {
-            return Err(between_volumes("rename"));
-        }
+        let to = self.backing.receiving("rename", caller, (new_dir, new_name), taken, from.index).await?;
         from.volume.rename(&from.caller(caller), from.node, name, to.node, new_name, mode).await
     }
 
@@ -386,8 +380,4 @@ impl Volume for Subtree {
     async fn close(&self) -> Result<()> {
         self.sync().await
     }
-}
-
-fn between_volumes(operation: &'static str) -> Error {
-    Error::new(operation, Errno::EXDEV).context("the two places lie in different volumes")
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use workfs::mounts::OpenFile;
 use workfs::types::{
-    Access, AllocateMode, Errno, Mode, OpenFlags, Privileges, Result, Seek, SetAttr, SetTime, Timestamp,
+    Access, AllocateMode, Errno, Mode, OpenFlags, Privileges, Result, Seek, SetAttr, SetTime, Timestamp, XattrMode,
 };
 
 cases! {
@@ -19,10 +19,16 @@ cases! {
     appends_go_to_the_end
     truncate_cuts_and_fills
     a_time_set_after_a_write_stays
+    a_change_brings_a_future_time_back
+    a_truncating_open_marks_the_times_of_an_empty_file
+    a_truncating_open_takes_what_is_not_committed
     access_is_kept_to
     directories_are_not_opened
     somebody_elses_write_drops_privileges
+    somebody_elses_allocation_drops_privileges
     too_far_is_efbig
+    an_append_past_the_largest_file_is_efbig
+    a_truncation_does_not_look_for_what_was_read_far_away
     ranges_are_reserved_emptied_and_cleared
     data_and_holes_are_found
     synced_and_flushed
@@ -103,10 +109,20 @@ async fn the_size_shown_is_what_a_read_delivers(at: &Scene) {
 }
 
 async fn a_write_of_nothing_is_nothing(at: &Scene) {
-    let (_, file) = at.open("f").await;
+    let (entry, file) = at.open("f").await;
     at.write(&*file, 1000, b"").await;
     assert_eq!(file.attr().await.expect("attr").size, 0);
     assert!(read(&*file, 0, 10).await.is_empty() && read(&*file, 5, 0).await.is_empty());
+    let past = SetTime::At(Timestamp(7));
+    let set = SetAttr { mode: Some(Mode::new(0o6777)), mtime: Some(past), atime: Some(past), ..SetAttr::default() };
+    let before = at.volume.setattr(&at.root, entry.attr.node, &set).await.expect("setattr");
+    let (_, append) = at.try_create("f", OpenFlags { append: true, ..RW }).await.expect("open");
+    for file in [&file, &append] {
+        file.write_at(&at.other(), 1000, Bytes::new(), Privileges::Drop).await.expect("write");
+        file.write_at(&at.other(), u64::MAX, Bytes::new(), Privileges::Drop).await.expect("write");
+        file.flush().await.expect("flush");
+        assert_eq!(file.attr().await.expect("attr"), before);
+    }
 }
 
 async fn appends_go_to_the_end(at: &Scene) {
@@ -148,6 +164,69 @@ async fn a_time_set_after_a_write_stays(at: &Scene) {
     assert!(file.attr().await.expect("attr").mtime > Timestamp(7), "and a write after it shows");
 }
 
+async fn a_change_brings_a_future_time_back(at: &Scene) {
+    let (entry, file) = at.open("f").await;
+    let (_, append) = at.try_create("f", OpenFlags { append: true, ..RW }).await.expect("open");
+    let future = Timestamp(Timestamp::now().0 + 3_600_000_000_000);
+    let ahead = async |node| {
+        let set = SetAttr { mtime: Some(SetTime::At(future)), ..SetAttr::default() };
+        assert_eq!(at.volume.setattr(&at.root, node, &set).await.expect("utimens").mtime, future);
+    };
+    let is_back = async |node, what| {
+        let seen = at.volume.getattr(node).await.expect("getattr").mtime;
+        assert!(seen <= Timestamp::now(), "{what}: {seen:?}");
+    };
+    let node = entry.attr.node;
+    for round in 0..4 {
+        ahead(node).await;
+        match round {
+            0 => at.write(&*file, 0, b"abc").await,
+            1 => at.write(&*append, 0, b"abc").await,
+            2 => file.truncate(&at.root, 2, Privileges::Keep).await.expect("truncate"),
+            _ => {
+                has(file.allocate(&at.root, 0, 10, AllocateMode::Extend, Privileges::Keep).await);
+            }
+        }
+        is_back(node, "as it is written").await;
+        file.flush().await.expect("flush");
+        is_back(node, "as it is committed").await;
+    }
+    ahead(at.dir).await;
+    at.mkdir("d").await;
+    is_back(at.dir, "a directory").await;
+}
+
+async fn a_truncating_open_marks_the_times_of_an_empty_file(at: &Scene) {
+    let (entry, file) = at.open("f").await;
+    let past = SetAttr { mtime: Some(SetTime::At(Timestamp(7))), ..SetAttr::default() };
+    for access in [Access::ReadWrite, Access::Read] {
+        let before = at.volume.setattr(&at.root, entry.attr.node, &past).await.expect("utimens");
+        // Longer than the tick of a host's clock.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let cut = OpenFlags { truncate: true, ..OpenFlags::access(access) };
+        drop(at.volume.open(&at.root, entry.attr.node, cut).await.expect("open"));
+        let after = file.attr().await.expect("attr");
+        assert!(after.mtime > Timestamp(7) && after.ctime > before.ctime, "{access:?}: {before:?} {after:?}");
+    }
+}
+
+async fn a_truncating_open_takes_what_is_not_committed(at: &Scene) {
+    let (entry, file) = at.open("f").await;
+    at.write(&*file, 0, b"committed").await;
+    file.flush().await.expect("flush");
+    at.write(&*file, 200_000, b"pending").await;
+    for access in [Access::Write, Access::Read] {
+        let cut = OpenFlags { truncate: true, ..OpenFlags::access(access) };
+        drop(at.volume.open(&at.root, entry.attr.node, cut).await.expect("open"));
+        assert_eq!(file.attr().await.expect("attr").size, 0, "{access:?}");
+        assert!(read(&*file, 0, 300_000).await.is_empty());
+        at.write(&*file, 2, b"x").await;
+        file.flush().await.expect("flush");
+        assert_eq!(at.read("f").await, "\0\0x");
+        assert_eq!(file.attr().await.expect("attr").size, 3);
+    }
+}
+
 async fn access_is_kept_to(at: &Scene) {
     let node = at.file("f", "abc").await.attr.node;
     let reader = at.volume.open(&at.root, node, RD).await.expect("open");
@@ -185,11 +264,83 @@ async fn somebody_elses_write_drops_privileges(at: &Scene) {
     assert_eq!(file.attr().await.expect("attr").mode, Mode::new(0o777));
 }
 
+async fn somebody_elses_allocation_drops_privileges(at: &Scene) {
+    let (entry, file) = at.open("f").await;
+    at.write(&*file, 0, &[b'x'; 100]).await;
+    let modes = [AllocateMode::Extend, AllocateMode::KeepSize, AllocateMode::PunchHole, AllocateMode::Zero];
+    for mode in modes {
+        let set = SetAttr { mode: Some(Mode::new(0o6777)), ..SetAttr::default() };
+        at.volume.setattr(&at.root, entry.attr.node, &set).await.expect("chmod");
+        if has(file.allocate(&at.root, 0, 10, mode, Privileges::Keep).await) {
+            assert_eq!(file.attr().await.expect("attr").mode, Mode::new(0o6777), "{mode:?}");
+            file.allocate(&at.other(), 0, 10, mode, Privileges::Drop).await.expect("fallocate");
+            assert_eq!(file.attr().await.expect("attr").mode, Mode::new(0o777), "{mode:?}");
+        }
+    }
+    let capability = b"security.capability";
+    let value = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    at.volume.setxattr(&at.root, entry.attr.node, capability, &value, XattrMode::Set).await.expect("setcap");
+    if has(file.allocate(&at.other(), 0, 10, AllocateMode::PunchHole, Privileges::Drop).await) {
+        assert_eq!(errno(at.volume.getxattr(entry.attr.node, capability).await), Errno::ENODATA);
+    }
+}
+
 async fn too_far_is_efbig(at: &Scene) {
-    let (_, file) = at.open("f").await;
-    let far = file.write_at(&at.root, i64::MAX as u64, Bytes::from_static(b"xx"), Privileges::Keep).await;
-    assert!(matches!(errno(far), Errno::EFBIG | Errno::EINVAL));
+    let (entry, file) = at.open("f").await;
+    let (max, keep) = (i64::MAX as u64, Privileges::Keep);
+    let data = || Bytes::from_static(b"xx");
+    for offset in [max - 1, max, max + 1, u64::MAX - 1, u64::MAX] {
+        assert_eq!(errno(file.write_at(&at.root, offset, data(), keep).await), Errno::EFBIG, "write at {offset}");
+        let mode = AllocateMode::KeepSize;
+        assert_eq!(errno(file.allocate(&at.root, offset, 2, mode, keep).await), Errno::EFBIG, "allocate at {offset}");
+        assert!(read(&*file, offset, 10).await.is_empty(), "read at {offset}");
+        assert_eq!(errno(file.seek(offset, Seek::Hole).await), Errno::ENXIO, "seek to {offset}");
+    }
+    for size in [max + 1, u64::MAX] {
+        assert_eq!(errno(file.truncate(&at.root, size, keep).await), Errno::EFBIG);
+        assert_eq!(errno(at.volume.setattr(&at.root, entry.attr.node, &SetAttr::size(size)).await), Errno::EFBIG);
+    }
     assert_eq!(file.attr().await.expect("attr").size, 0);
+}
+
+/// Makes the file as large as there is one; false where what holds it has no such files.
+async fn is_largest(at: &Scene, file: &dyn OpenFile, size: u64) -> bool {
+    match file.truncate(&at.root, size, Privileges::Keep).await {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!(error.errno(), Errno::EFBIG);
+            false
+        }
+    }
+}
+
+async fn an_append_past_the_largest_file_is_efbig(at: &Scene) {
+    let (_, file) = at.open("f").await;
+    let size = i64::MAX as u64 - 1;
+    if !is_largest(at, &*file, size).await {
+        return;
+    }
+    let (_, append) = at.try_create("f", OpenFlags { append: true, ..RW }).await.expect("open");
+    for offset in [0, size, u64::MAX] {
+        let far = append.write_at(&at.root, offset, Bytes::from_static(b"xx"), Privileges::Keep).await;
+        assert_eq!(errno(far), Errno::EFBIG);
+        assert_eq!(append.attr().await.expect("attr").size, size, "nothing was written");
+    }
+    append.write_at(&at.root, u64::MAX, Bytes::from_static(b"x"), Privileges::Keep).await.expect("just fits");
+    assert_eq!(read(&*file, size - 1, 10).await, b"\0x");
+}
+
+async fn a_truncation_does_not_look_for_what_was_read_far_away(at: &Scene) {
+    let (_, file) = at.open("f").await;
+    let size = 1 << 62;
+    if !is_largest(at, &*file, size).await {
+        return;
+    }
+    assert_eq!(read(&*file, size - 1, 10).await, b"\0");
+    let start = std::time::Instant::now();
+    file.truncate(&at.root, 1, Privileges::Keep).await.expect("truncate");
+    assert!(start.elapsed() < std::time::Duration::from_secs(5));
+    assert_eq!(read(&*file, 0, 10).await, b"\0");
 }
 
 /// Whether the volume has the mode; a volume may refuse one.
@@ -207,22 +358,22 @@ async fn ranges_are_reserved_emptied_and_cleared(at: &Scene) {
     let (_, file) = at.open("f").await;
     at.write(&*file, 0, &[b'x'; 10]).await;
     let size = async || file.attr().await.expect("attr").size;
-    if has(file.allocate(&at.root, 5, 10, AllocateMode::KeepSize).await) {
+    if has(file.allocate(&at.root, 5, 10, AllocateMode::KeepSize, Privileges::Keep).await) {
         assert_eq!(size().await, 10);
     }
-    if has(file.allocate(&at.root, 5, 10, AllocateMode::Extend).await) {
+    if has(file.allocate(&at.root, 5, 10, AllocateMode::Extend, Privileges::Keep).await) {
         assert_eq!(size().await, 15);
         assert_eq!(read(&*file, 8, 20).await, b"xx\0\0\0\0\0");
     }
     file.truncate(&at.root, 10, Privileges::Keep).await.expect("truncate");
-    if has(file.allocate(&at.root, 2, 3, AllocateMode::PunchHole).await) {
+    if has(file.allocate(&at.root, 2, 3, AllocateMode::PunchHole, Privileges::Keep).await) {
         assert_eq!(read(&*file, 0, 20).await, b"xx\0\0\0xxxxx");
     }
     at.write(&*file, 0, &[b'y'; 10]).await;
-    if has(file.allocate(&at.root, 8, 4, AllocateMode::ZeroKeepSize).await) {
+    if has(file.allocate(&at.root, 8, 4, AllocateMode::ZeroKeepSize, Privileges::Keep).await) {
         assert_eq!(read(&*file, 6, 20).await, b"yy\0\0");
     }
-    if has(file.allocate(&at.root, 9, 3, AllocateMode::Zero).await) {
+    if has(file.allocate(&at.root, 9, 3, AllocateMode::Zero, Privileges::Keep).await) {
         assert_eq!(size().await, 12);
     }
 }

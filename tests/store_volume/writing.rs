@@ -2,7 +2,9 @@
 
 use super::probe::Probe;
 use super::*;
+use workfs::mounts::store::engine::{Batch, BlockChange};
 use workfs::mounts::store::memory::MemoryStore;
+use workfs::types::{SetTime, Timestamp};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_flushes_is_committed_within_milliseconds() {
@@ -175,4 +177,59 @@ async fn a_reader_sees_what_was_written_before_whatever_is_being_committed() {
     }
     reader.await.expect("the reader");
     committer.await.expect("the committer");
+}
+
+fn modified_at(nanos: i64) -> SetAttr {
+    SetAttr { mtime: Some(SetTime::At(Timestamp(nanos))), ..SetAttr::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_commit_sets_the_times() {
+    let store = MemoryStore::new();
+    let (a, b) = (open(store.clone()).await, open(store.clone()).await);
+    let (entry, file) = create(&*a, "f").await;
+    let node = b.lookup(&CALLER, ROOT, &name("f")).await.expect("lookup").attr.node;
+    let future = Timestamp::now().0 + 3_600_000_000_000;
+    b.setattr(&CALLER, node, &modified_at(future)).await.expect("utimens");
+    write(&*file, 0, b"abc").await;
+    file.flush().await.expect("flush");
+    let seen = a.getattr(entry.attr.node).await.expect("getattr");
+    assert!(seen.mtime.0 < future && seen.mtime > entry.attr.mtime, "the write brings it back: {seen:?}");
+    until("b sees it", async || b.getattr(node).await.expect("getattr").mtime == seen.mtime).await;
+}
+
+#[tokio::test]
+async fn what_was_written_before_does_not_undo_what_was_set_after() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (entry, file) = create(&*volume, "f").await;
+    write(&*file, 0, b"abc").await;
+    let set = volume.setattr(&CALLER, entry.attr.node, &modified_at(7)).await.expect("utimens");
+    assert_eq!(set.mtime, Timestamp(7));
+    write(&*file, 3, b"def").await;
+    let mode = SetAttr { mode: Some(Mode::new(0o600)), ..SetAttr::default() };
+    let changed = volume.setattr(&CALLER, entry.attr.node, &mode).await.expect("chmod");
+    file.flush().await.expect("flush");
+    let after = file.attr().await.expect("attr");
+    assert_eq!((after.mtime, after.ctime), (changed.mtime, changed.ctime), "a close moves no time");
+    assert!(after.mtime > Timestamp(7) && after.ctime > after.mtime, "the chmod was after the write");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_truncation_needs_no_room_for_what_it_cuts_off() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (entry, file) = create(&*volume, "f").await;
+    write(&*file, 0, b"committed").await;
+    file.flush().await.expect("flush");
+    probe.fail(Some(Errno::ENOSPC));
+    write(&*file, 0, &vec![1; 1 << 20]).await;
+    assert_eq!(errno(file.flush().await), Errno::ENOSPC);
+    probe.fail(None);
+    probe.committed();
+    let cut = OpenFlags { truncate: true, ..RW };
+    drop(volume.open(&CALLER, entry.attr.node, cut).await.expect("open"));
+    let patches = |batch: &Batch| batch.blocks.iter().any(|change| matches!(change, BlockChange::Patch { .. }));
+    assert!(!probe.committed().iter().any(patches), "none of the bytes is written first");
+    assert_eq!(contents(&*volume, "f").await.expect("there"), b"");
 }

@@ -20,7 +20,7 @@ impl Core {
         // In an order in which whatever may be refused comes before what cannot be taken back.
         let result = set_owner(&fd, set)
             .and_then(|()| set_mode(&fd, set.mode))
-            .and_then(|()| set_size(&fd, set, caller, before.mode))
+            .and_then(|()| set_size(&fd, set, caller, &before))
             .and_then(|()| set_times(&fd, set));
         if let Err(error) = result {
             put_back(&fd, set, &before);
@@ -61,11 +61,17 @@ fn set_mode(fd: &PathFd<'_>, mode: Option<Mode>) -> Result<()> {
     rustix::fs::chmod(host::proc_path(fd.as_fd()), host::raw_mode(mode)).map_err(failed("chmod"))
 }
 
-fn set_size(fd: &PathFd<'_>, set: &SetAttr, caller: &Caller, mode: Mode) -> Result<()> {
+/// A size marks the times for update also where it was that before (`open(2)` with `O_TRUNC`), which `truncate(2)` of the
+/// host does not do.
+fn set_size(fd: &PathFd<'_>, set: &SetAttr, caller: &Caller, before: &Attr) -> Result<()> {
     let Some(size) = set.size else { return Ok(()) };
     let size = i64::try_from(size).map_err(|_| Error::new("truncate", Errno::EFBIG))?;
     super::sys::truncate(fd.as_fd(), size).map_err(failed("truncate"))?;
+    if size as u64 == before.size {
+        set_times(fd, &SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() })?;
+    }
     // The host does so itself only for ordinary users, which root is not.
+    let mode = before.mode;
     if caller.uid != 0 && set.mode.is_none() && mode.without_privileges() != mode {
         return set_mode(fd, Some(mode.without_privileges()));
     }

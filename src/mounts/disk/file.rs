@@ -5,7 +5,7 @@ use super::feed::Feed;
 use super::host::{self, failed};
 use crate::mounts::OpenFile;
 use crate::types::{Access, AllocateMode, Attr, Caller, ChangeKind, Errno, Error, NodeId, OpenFlags, Privileges};
-use crate::types::{Result, Seek};
+use crate::types::{FILE_MAX, Result, Seek, end_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
@@ -65,8 +65,10 @@ impl OpenFile for DiskFile {
         if self.flags.access == Access::Write {
             return Err(Error::new("read", Errno::EBADF).context("the file was opened for writing"));
         }
-        let mut bytes = Vec::with_capacity(len as usize);
-        while bytes.len() < len as usize {
+        // Nothing lies past the largest file, where the host would refuse to look.
+        let len = u64::from(len).min(FILE_MAX.saturating_sub(offset)) as usize;
+        let mut bytes = Vec::with_capacity(len);
+        while bytes.len() < len {
             let at = offset + bytes.len() as u64;
             match rustix::io::pread(self.fd(), spare_capacity(&mut bytes), at) {
                 Ok(0) => break,
@@ -74,12 +76,19 @@ impl OpenFile for DiskFile {
                 Err(errno) => return Err(failed("read")(errno)),
             }
         }
-        bytes.truncate(len as usize);
+        bytes.truncate(len);
         Ok(bytes.into())
     }
 
     async fn write_at(&self, caller: &Caller, offset: u64, data: Bytes, privileges: Privileges) -> Result<()> {
         self.writable("write")?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        // The host passes over the place of an append, but not over one that is none.
+        let offset = if self.flags.append { 0 } else { offset };
+        let start = if self.flags.append { host::stat(self.fd()).map_err(failed("write"))?.stx_size } else { offset };
+        end_of("write", start, data.len() as u64)?;
         if privileges == Privileges::Drop {
             drop_privileges("write", self.fd())?;
         }
@@ -103,6 +112,7 @@ impl OpenFile for DiskFile {
 
     async fn truncate(&self, caller: &Caller, size: u64, privileges: Privileges) -> Result<()> {
         self.writable("ftruncate")?;
+        end_of("ftruncate", size, 0)?;
         if privileges == Privileges::Drop {
             drop_privileges("ftruncate", self.fd())?;
         }
@@ -111,9 +121,17 @@ impl OpenFile for DiskFile {
         Ok(())
     }
 
-    async fn allocate(&self, caller: &Caller, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        len: u64,
+        mode: AllocateMode,
+        privileges: Privileges,
+    ) -> Result<()> {
         self.writable("fallocate")?;
-        if caller.uid != 0 {
+        end_of("fallocate", offset, len)?;
+        if privileges == Privileges::Drop {
             drop_privileges("fallocate", self.fd())?;
         }
         let how = match mode {
@@ -129,6 +147,7 @@ impl OpenFile for DiskFile {
     }
 
     async fn seek(&self, offset: u64, whence: Seek) -> Result<u64> {
+        end_of("lseek", offset, 0).map_err(|_| Error::new("lseek", Errno::ENXIO))?;
         let from = match whence {
             Seek::Data => SeekFrom::Data(offset),
             Seek::Hole => SeekFrom::Hole(offset),

@@ -3,16 +3,14 @@
 use super::super::engine::{Field, FieldOp};
 use super::commit::{Txn, redo};
 use super::core::Core;
-use super::data::{LARGEST, Save};
+use super::data::Save;
 use super::privileges::{replace, strip};
 use super::view::{attr, stale};
-use crate::types::{Attr, Caller, Errno, Error, FileKind, NodeId, Privileges, Result, SetAttr};
+use crate::types::{Attr, Caller, Errno, Error, FileKind, NodeId, Privileges, Result, SetAttr, end_of};
 
 /// Changes attributes. A new size drops the file's privileges as `privileges` says; a new owner always does.
 pub async fn set(core: &Core, caller: &Caller, node: NodeId, set: &SetAttr, privileges: Privileges) -> Result<Attr> {
-    if set.size.is_some_and(|size| size > LARGEST) {
-        return Err(Error::new("truncate", Errno::EFBIG));
-    }
+    end_of("truncate", set.size.unwrap_or(0), 0)?;
     // A size and times come after what was written before, so that is committed with them.
     let file = core.nodes.file(node).filter(|_| set.size.is_some() || set.mtime.is_some());
     let save = match &file {
@@ -45,7 +43,8 @@ async fn build(
     new.gid = set.gid.unwrap_or(new.gid);
     replace(txn, node, inode, new);
     if let Some(save) = save {
-        save.add_to(txn);
+        // What a new size cuts off need not find room first.
+        save.add_below(txn, set.size.unwrap_or(u64::MAX));
     }
     set_fields(txn, node, set);
     Ok(())
@@ -67,7 +66,7 @@ fn set_fields(txn: &mut Txn<'_>, node: NodeId, set: &SetAttr) {
     if let Some(size) = set.size {
         txn.discard(node, size, u64::MAX);
         txn.field(node, Field::Size, FieldOp::Set(size as i64));
-        txn.field(node, Field::Mtime, FieldOp::Max(txn.now.0));
+        txn.field(node, Field::Mtime, FieldOp::Set(txn.now.0));
     }
     if let Some(atime) = set.atime {
         txn.field(node, Field::Atime, FieldOp::Set(atime.resolve(txn.now).0));

@@ -11,8 +11,9 @@ use crate::mounts::CacheUse;
 use crate::types::{NodeId, Timestamp};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 const STRIPES: usize = 256;
@@ -32,8 +33,9 @@ struct Stripe {
     seq: u64,
     /// The newest commit that touched a key of the group.
     latest: u64,
-    /// Of blocks: the highest index that was remembered.
-    highest: u64,
+    /// Of blocks: which are remembered, so that a range of them is forgotten at the cost of those that are there. What was
+    /// evicted may still stand here for a moment; what is remembered always does.
+    blocks: BTreeSet<(NodeId, u64)>,
 }
 
 struct Stripes {
@@ -52,6 +54,12 @@ impl Stripes {
 
     fn bump_all(&self) {
         self.locks.iter().for_each(|lock| lock.lock().seq += 1);
+    }
+
+    /// How many blocks are said to be remembered.
+    #[cfg(test)]
+    fn blocks(&self) -> usize {
+        self.locks.iter().map(|lock| lock.lock().blocks.len()).sum()
     }
 }
 
@@ -180,15 +188,33 @@ impl Weighter<(NodeId, u64), Bytes> for BlockWeight {
     }
 }
 
+/// Collects what an insert evicts, to be struck off when no lock is held.
+#[derive(Clone)]
+struct Evicted;
+
+impl Lifecycle<(NodeId, u64), Bytes> for Evicted {
+    type RequestState = Vec<(NodeId, u64)>;
+
+    fn on_evict(&self, evicted: &mut Vec<(NodeId, u64)>, key: (NodeId, u64), _: Bytes) {
+        evicted.push(key);
+    }
+}
+
+type BlockMap = Cache<(NodeId, u64), Bytes, BlockWeight, DefaultHashBuilder, Evicted>;
+
 /// Blocks that were read.
 pub struct Blocks {
-    map: Cache<(NodeId, u64), Bytes, BlockWeight>,
+    map: BlockMap,
     stripes: Stripes,
 }
 
 impl Blocks {
     pub fn new() -> Blocks {
-        let map = Cache::with_weighter(4096, BLOCK_BYTES, BlockWeight);
+        Blocks::holding(BLOCK_BYTES)
+    }
+
+    fn holding(bytes: u64) -> Blocks {
+        let map = Cache::with(4096, bytes, BlockWeight, DefaultHashBuilder::default(), Evicted);
         Blocks { map, stripes: Stripes::new() }
     }
 
@@ -204,10 +230,21 @@ impl Blocks {
 
     /// Remembers a block that a read found, unless the file's bytes changed since `stamp`.
     pub fn fill(&self, node: NodeId, stamp: Stamp, index: u64, bytes: Bytes) {
+        let mut evicted = Vec::new();
         let mut stripe = self.stripes.of(&node);
         if stripe.seq == stamp.0 {
-            stripe.highest = stripe.highest.max(index);
-            self.map.insert((node, index), bytes);
+            stripe.blocks.insert((node, index));
+            self.map.insert_with_lifecycle((node, index), bytes, &mut evicted);
+        }
+        drop(stripe);
+        evicted.iter().for_each(|key| self.strike_off(key));
+    }
+
+    /// Notes that a block was evicted, unless it was read again since.
+    fn strike_off(&self, key: &(NodeId, u64)) {
+        let mut stripe = self.stripes.of(&key.0);
+        if self.map.peek(key).is_none() {
+            stripe.blocks.remove(key);
         }
     }
 
@@ -220,21 +257,25 @@ impl Blocks {
     pub fn drop(&self, node: NodeId, first: u64, last: u64) {
         let mut stripe = self.stripes.of(&node);
         stripe.seq += 1;
-        for index in first..=last.min(stripe.highest) {
-            self.map.remove(&(node, index));
+        for key in stripe.blocks.extract_if((node, first)..=(node, last), |_| true) {
+            self.map.remove(&key);
         }
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.stripes.bump_all();
-        self.map.clear();
+        for lock in &self.stripes.locks {
+            let mut stripe = lock.lock();
+            stripe.seq += 1;
+            std::mem::take(&mut stripe.blocks).iter().for_each(|key| drop(self.map.remove(key)));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     const KEY: Key = Key::Stats(NodeId(5));
 
@@ -295,5 +336,29 @@ mod tests {
         }
         blocks.drop(node, 2, u64::MAX);
         assert!(blocks.get(node, 1).is_some() && blocks.get(node, 2).is_none() && blocks.get(node, 3).is_none());
+    }
+
+    #[test]
+    fn a_block_that_was_read_far_away_does_not_make_a_truncation_long() {
+        let blocks = Blocks::new();
+        let (far, near) = (NodeId(5), NodeId(6));
+        blocks.fill(far, blocks.stamp(far), 1 << 46, Bytes::new());
+        blocks.fill(near, blocks.stamp(near), 0, Bytes::from_static(b"x"));
+        let start = Instant::now();
+        blocks.drop(far, 1, u64::MAX);
+        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(blocks.get(far, 1 << 46).is_none() && blocks.get(near, 0).is_some());
+    }
+
+    #[test]
+    fn what_was_evicted_is_not_kept_account_of() {
+        let blocks = Blocks::holding(10_000);
+        for index in 0..10_000u64 {
+            let node = NodeId(index % 7);
+            blocks.fill(node, blocks.stamp(node), index, Bytes::from_static(b"x"));
+        }
+        assert_eq!(blocks.stripes.blocks(), blocks.map.len());
+        blocks.clear();
+        assert_eq!((blocks.stripes.blocks(), blocks.map.len()), (0, 0));
     }
 }

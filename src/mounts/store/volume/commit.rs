@@ -87,14 +87,15 @@ impl<'a> Txn<'a> {
         self.batch.fields.push(FieldChange { node, field, op });
     }
 
-    /// Something about the file changed now.
+    /// Something about the file changed now. Of several at once the last that commits sets the time, also where it was
+    /// ahead: a time that only rose would stay in the future that somebody had set.
     pub fn touch(&mut self, node: NodeId) {
-        self.field(node, Field::Ctime, FieldOp::Max(self.now.0));
+        self.field(node, Field::Ctime, FieldOp::Set(self.now.0));
     }
 
     /// The file's bytes, or the directory's entries, changed now.
     pub fn touch_contents(&mut self, node: NodeId) {
-        self.field(node, Field::Mtime, FieldOp::Max(self.now.0));
+        self.field(node, Field::Mtime, FieldOp::Set(self.now.0));
         self.touch(node);
     }
 

@@ -1,6 +1,6 @@
 //! The bytes of files: read, written, appended, committed.
 
-use super::super::engine::{BlockChange, Field, FieldOp};
+use super::super::engine::{Field, FieldOp};
 use super::super::record::{Key, Prefix, Record};
 use super::commit::{At, Txn, redo};
 use super::core::Core;
@@ -8,12 +8,10 @@ use super::dirty::Ranges;
 use super::file::File;
 use super::privileges;
 use super::view::{records, stale};
-use crate::types::{AllocateMode, Caller, Errno, Error, NodeId, Origin, Privileges, Result, Seek, Timestamp};
+use crate::types::{AllocateMode, Caller, Errno, Error, NodeId, Origin, Privileges, Result, Seek, Timestamp, end_of};
 use bytes::Bytes;
+use std::ops::Range;
 use tokio::sync::MutexGuard;
-
-/// The largest file: what a signed offset can say.
-pub const LARGEST: u64 = i64::MAX as u64;
 
 /// A commit of a file's bytes under way. Where it is given up, they are dirty again.
 pub struct Save<'a> {
@@ -34,11 +32,21 @@ impl<'a> Save<'a> {
 
     /// Adds the bytes to a try.
     pub fn add_to(&self, txn: &mut Txn<'_>) {
+        self.add_below(txn, u64::MAX);
+    }
+
+    /// Adds those of the bytes that lie before `limit` to a try, and that they were written.
+    ///
+    /// Whatever sets a modification time commits what was written before with it, so this one is the later. The change
+    /// time may be of something since (a `chmod(2)`).
+    pub fn add_below(&self, txn: &mut Txn<'_>, limit: u64) {
         let node = self.file.node;
         if let Some(written) = self.written {
-            txn.patch(node, &self.ranges);
-            txn.field(node, Field::Size, FieldOp::Max(self.ranges.end() as i64));
-            txn.field(node, Field::Mtime, FieldOp::Max(written.0));
+            let mut ranges = self.ranges.clone();
+            ranges.remove(limit, u64::MAX);
+            txn.patch(node, &ranges);
+            txn.field(node, Field::Size, FieldOp::Max(ranges.end() as i64));
+            txn.field(node, Field::Mtime, FieldOp::Set(written.0));
             txn.field(node, Field::Ctime, FieldOp::Max(written.0));
         }
     }
@@ -122,17 +130,6 @@ fn assemble(blocks: &[Bytes], block_size: u64, offset: u64, len: usize, overlay:
     buffer.into()
 }
 
-/// The end of a range of bytes.
-///
-/// # Errors
-/// `EFBIG` past the largest file.
-pub fn end_of(operation: &'static str, offset: u64, len: u64) -> Result<u64> {
-    offset
-        .checked_add(len)
-        .filter(|end| *end <= LARGEST)
-        .ok_or_else(|| Error::new(operation, Errno::EFBIG).context(format!("{len} bytes at {offset}")))
-}
-
 /// Appends at the end that the file has inside the commit. `offset` is where the caller believes the end to be.
 pub async fn append(
     core: &Core,
@@ -196,21 +193,30 @@ pub async fn allocate(
     offset: u64,
     len: u64,
     mode: AllocateMode,
+    privileges: Privileges,
 ) -> Result<()> {
+    if len == 0 {
+        return Err(Error::new("fallocate", Errno::EINVAL).context("a range of no bytes"));
+    }
     let end = end_of("fallocate", offset, len)?;
     let save = Save::begin(file).await;
-    redo!(core, "fallocate", Some(caller.origin), |txn| build_allocate(&mut txn, &save, offset, end, mode));
+    redo!(core, "fallocate", Some(caller.origin), |txn| build_allocate(&mut txn, &save, offset..end, mode, privileges));
     save.done();
     Ok(())
 }
 
-async fn build_allocate(txn: &mut Txn<'_>, save: &Save<'_>, start: u64, end: u64, mode: AllocateMode) -> Result<()> {
+async fn build_allocate(
+    txn: &mut Txn<'_>,
+    save: &Save<'_>,
+    Range { start, end }: Range<u64>,
+    mode: AllocateMode,
+    privileges: Privileges,
+) -> Result<()> {
     let node = save.file.node;
     let inode = txn.inode(node).await?.ok_or_else(|| stale("fallocate", node))?;
-    txn.expect(Key::Inode(node), inode.revision);
     save.add_to(txn);
     if matches!(mode, AllocateMode::PunchHole | AllocateMode::Zero | AllocateMode::ZeroKeepSize) {
-        txn.batch.blocks.push(BlockChange::Discard { node, start, end });
+        txn.discard(node, start, end);
     }
     if matches!(mode, AllocateMode::Extend | AllocateMode::Zero) {
         txn.field(node, Field::Size, FieldOp::Max(end as i64));
@@ -219,7 +225,7 @@ async fn build_allocate(txn: &mut Txn<'_>, save: &Save<'_>, start: u64, end: u64
         AllocateMode::KeepSize => txn.touch(node),
         _ => txn.touch_contents(node),
     }
-    Ok(())
+    keep_or_drop(txn, node, inode, privileges).await
 }
 
 /// Where data or a hole begins, at or after `offset`. What is written counts when it is committed, so it is now.

@@ -15,7 +15,7 @@ use super::view::{attr, entry, pending, records};
 use crate::mounts::OpenFile;
 use crate::types::{
     Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
-    Privileges, Result, Seek, SetAttr, Timestamp,
+    Privileges, Result, Seek, SetAttr, Timestamp, end_of,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -74,7 +74,8 @@ pub async fn open(core: &Arc<Core>, caller: &Caller, node: NodeId, flags: OpenFl
     if stats.links == 0 && !orphans::claim(core, node).await? {
         return Err(super::view::stale("open", node));
     }
-    if flags.truncate && flags.access.writes() {
+    // Also where it is opened only to read: the kernel has asked for the right to write (open(2)).
+    if flags.truncate {
         let privileges = if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop };
         attrs::set(core, caller, node, &SetAttr::size(0), privileges).await?;
     }
@@ -142,10 +143,13 @@ impl OpenFile for Handle {
 
     async fn write_at(&self, caller: &Caller, offset: u64, data: Bytes, privileges: Privileges) -> Result<()> {
         self.may_write("write")?;
+        if data.is_empty() {
+            return Ok(());
+        }
         if self.flags.append {
             data::append(&self.core, &self.file, caller, offset, &data, privileges).await?;
         } else {
-            let end = data::end_of("write", offset, data.len() as u64)?;
+            let end = end_of("write", offset, data.len() as u64)?;
             privileges::drop_before_write(&self.core, caller, self.file.node, privileges).await?;
             if self.file.is_full() {
                 self.commit(false).await?;
@@ -164,9 +168,16 @@ impl OpenFile for Handle {
         Ok(())
     }
 
-    async fn allocate(&self, caller: &Caller, offset: u64, len: u64, mode: AllocateMode) -> Result<()> {
+    async fn allocate(
+        &self,
+        caller: &Caller,
+        offset: u64,
+        len: u64,
+        mode: AllocateMode,
+        privileges: Privileges,
+    ) -> Result<()> {
         self.may_write("fallocate")?;
-        data::allocate(&self.core, &self.file, caller, offset, len, mode).await
+        data::allocate(&self.core, &self.file, caller, offset, len, mode, privileges).await
     }
 
     async fn seek(&self, offset: u64, whence: Seek) -> Result<u64> {

@@ -189,7 +189,7 @@ async fn build_link(txn: &mut Txn<'_>, node: NodeId, dir: NodeId, name: &Name) -
     txn.touch(node);
     txn.count_entry(dir, 1);
     stats.links += 1;
-    stats.ctime = stats.ctime.max(txn.now);
+    stats.ctime = txn.now;
     Ok((inode.record, stats))
 }
 

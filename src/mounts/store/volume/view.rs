@@ -4,7 +4,7 @@ use super::super::record::{Inode, Key, Stats};
 use super::commit::{inode_of, stats_of};
 use super::core::Core;
 use super::file::Pending;
-use crate::types::{Attr, Entry, Errno, Error, FileKind, Generation, NodeId, Result, Timestamp, Validity};
+use crate::types::{Attr, Entry, Errno, Error, FileKind, Generation, NodeId, Result, Validity};
 
 /// What a directory's size is said to be. The entries it holds have none of their own.
 const DIRECTORY_SIZE: u64 = 4096;
@@ -17,7 +17,6 @@ pub fn pending(core: &Core, node: NodeId) -> Option<Pending> {
 
 /// The attributes of a file. What is written and not committed shows in them.
 pub fn show(core: &Core, node: NodeId, inode: &Inode, stats: &Stats, pending: Option<Pending>) -> Attr {
-    let written = pending.map_or(Timestamp(i64::MIN), |pending| pending.written);
     let size = match inode.kind {
         FileKind::Directory => DIRECTORY_SIZE,
         _ => stats.size.max(pending.map_or(0, |pending| pending.end)),
@@ -36,8 +35,8 @@ pub fn show(core: &Core, node: NodeId, inode: &Inode, stats: &Stats, pending: Op
         blocks: allocated.div_ceil(512),
         block_size: core.block_size as u32,
         atime: stats.atime,
-        mtime: stats.mtime.max(written),
-        ctime: stats.ctime.max(written),
+        mtime: pending.map_or(stats.mtime, |pending| pending.written),
+        ctime: stats.ctime.max(pending.map_or(stats.ctime, |pending| pending.written)),
     }
 }
 
