@@ -1,6 +1,6 @@
 //! How much a session has done, for `status`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -62,12 +62,11 @@ impl Counters {
 
     /// The counts now.
     pub(super) fn read(&self) -> Requests {
-        let by_operation = self.requests.iter().zip(NAMES);
+        let counts = NAMES.iter().zip(&self.requests).map(|(name, count)| ((*name).to_owned(), count.load(Relaxed)));
+        let by_operation: BTreeMap<_, _> = counts.filter(|(_, count)| *count > 0).collect();
         Requests {
-            by_operation: by_operation
-                .map(|(count, name)| (*name, count.load(Relaxed)))
-                .filter(|(_, count)| *count > 0)
-                .collect(),
+            total: by_operation.values().sum(),
+            by_operation,
             failed: self.failed.load(Relaxed),
             waited: self.waited.load(Relaxed),
             timed_out: self.timed_out.load(Relaxed),
@@ -77,10 +76,13 @@ impl Counters {
 }
 
 /// What a session has been asked since it was mounted.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Requests {
-    /// Requests of the kernel by kind; kinds that never came are left out.
-    pub by_operation: BTreeMap<&'static str, u64>,
+    /// Requests of the kernel, in all.
+    #[serde(rename = "requests")]
+    pub total: u64,
+    /// The same by kind; kinds that never came are left out.
+    pub by_operation: BTreeMap<String, u64>,
     /// Those answered with an error (a name that does not exist is none).
     pub failed: u64,
     /// Those that were not ready at once and waited on the runtime.
@@ -102,7 +104,7 @@ mod tests {
         counters.asked(Operation::CopyFileRange);
         counters.asked(Operation::CopyFileRange);
         let read = counters.read();
-        assert_eq!(read.by_operation, BTreeMap::from([("lookup", 1), ("copy_file_range", 2)]));
+        assert_eq!(read.by_operation, BTreeMap::from([("lookup".to_owned(), 1), ("copy_file_range".to_owned(), 2)]));
         assert_eq!(Operation::RemoveXattr.name(), "removexattr");
     }
 }

@@ -38,5 +38,5 @@ pub use mountpoint::{Unmount, unmount_top};
 pub use nesting::Nesting;
 pub use probe::{Found, clear_dead, probe, resolve};
 pub use process::prepare_process;
-pub use status::{MountStatus, SessionStatus, ViewStatus};
+pub use status::{SessionStatus, ViewStatus};
 pub use view::{MountOptions, MountedView, mount};

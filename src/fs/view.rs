@@ -7,7 +7,7 @@ use super::mountpoint::Unmount;
 use super::nesting::{self, Nesting};
 use super::probe;
 use super::session::{Config, Session};
-use super::status::{MountStatus, SessionStatus, ViewStatus};
+use super::status::{SessionStatus, ViewStatus};
 use super::watch::Watch;
 use crate::types::{Errno, Error, Result, TreePath};
 use crate::workspace::{Crossing, Mount, Workspace};
@@ -244,20 +244,14 @@ impl View {
 
     fn status(&self) -> ViewStatus {
         let table = MountTable::read();
-        let sessions = self.sessions.lock();
-        let mounted = |slot: &Slot| table.as_ref().is_ok_and(|table| slot.session.is_mounted(table));
+        let status = |Slot { at, session, lost }: &Slot| {
+            let mounted = table.as_ref().is_ok_and(|table| session.is_mounted(table));
+            SessionStatus::new(at, self.mount_of(at), session, mounted, *lost)
+        };
         ViewStatus {
-            directory: self.directory.clone(),
             nesting: if self.nested { "nested" } else { "single" },
             reason: self.reason,
-            mounts: self.workspace.mounts().iter().map(MountStatus::new).collect(),
-            sessions: sessions
-                .iter()
-                .map(|slot| SessionStatus {
-                    mounted: mounted(slot),
-                    ..SessionStatus::new(&slot.at, self.mount_of(&slot.at), &slot.session, slot.lost)
-                })
-                .collect(),
+            sessions: self.sessions.lock().iter().map(status).collect(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What a serving process tells of itself, over its control socket.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use workfs::fs::SessionStatus;
 use workfs::mounts::CacheUse;
@@ -26,7 +25,7 @@ pub struct Report {
     /// The volumes, outermost first.
     pub mounts: Vec<MountReport>,
     /// The FUSE sessions.
-    pub sessions: Vec<SessionReport>,
+    pub sessions: Vec<SessionStatus>,
 }
 
 /// A volume of a view.
@@ -63,53 +62,4 @@ pub struct SizeReport {
     pub files: u64,
     /// Files that may still be made.
     pub files_free: u64,
-}
-
-/// A FUSE session of a view.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SessionReport {
-    /// Where in the tree it is mounted.
-    pub at: String,
-    /// The kind of its volume; `tree` where it serves several.
-    pub kind: String,
-    /// Whether the kernel's mount table has it.
-    pub mounted: bool,
-    /// How often it was lost and mounted again.
-    pub lost: u64,
-    /// Files open through handles.
-    pub open_files: usize,
-    /// Files that the kernel remembers: the cache that has to be kept right.
-    pub known_files: usize,
-    /// What the kernel has asked it, in all.
-    pub requests: u64,
-    /// The same, by operation.
-    pub by_operation: BTreeMap<String, u64>,
-    /// Requests answered with an error (a name that does not exist is none).
-    pub failed: u64,
-    /// Requests that were not ready at once.
-    pub waited: u64,
-    /// Requests given up at their deadline.
-    pub timed_out: u64,
-    /// Changes by others that the kernel was told.
-    pub notified: u64,
-}
-
-impl From<SessionStatus> for SessionReport {
-    fn from(session: SessionStatus) -> SessionReport {
-        let requests = session.requests;
-        SessionReport {
-            at: session.at,
-            kind: session.kind.to_owned(),
-            mounted: session.mounted,
-            lost: session.lost,
-            open_files: session.open_files,
-            known_files: session.known_files,
-            requests: requests.by_operation.values().sum(),
-            by_operation: requests.by_operation.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
-            failed: requests.failed,
-            waited: requests.waited,
-            timed_out: requests.timed_out,
-            notified: requests.notified,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::health;
 use crate::mountpoint;
 use crate::process;
-use crate::report::{Report, SessionReport};
+use crate::report::Report;
 use crate::state::{Entry, StateDir};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -316,7 +316,7 @@ impl Served {
             mode: view.nesting.to_owned(),
             why: view.reason.to_owned(),
             mounts: health::of(&self.workspace).await,
-            sessions: view.sessions.into_iter().map(SessionReport::from).collect(),
+            sessions: view.sessions,
         }
     }
 }

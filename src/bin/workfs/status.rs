@@ -165,7 +165,7 @@ fn cell(text: &str) -> String {
 fn why(report: &Report) -> String {
     match &report.sessions[..] {
         [one] if report.mounts.len() > 1 => {
-            format!("{}; the one session was asked {} times", report.why, one.requests)
+            format!("{}; the one session was asked {} times", report.why, one.requests.total)
         }
         _ => report.why.clone(),
     }
@@ -184,7 +184,7 @@ fn row(report: &Report, mount: &MountReport) -> [String; 8] {
         if mount.read_only { "ro" } else { "rw" }.to_owned(),
         bytes(|size| size.used),
         bytes(|size| size.available),
-        session.map_or("-".to_owned(), |session| session.requests.to_string()),
+        session.map_or("-".to_owned(), |session| session.requests.total.to_string()),
         cell(&mount.health),
         cell(&mount.label),
     ]
