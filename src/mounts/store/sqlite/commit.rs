@@ -1,7 +1,7 @@
 //! The script of a commit: BEGIN, the demands, then what changes, by few statements for all members, COMMIT.
 
 use super::decode::{Kind, kind_text};
-use super::demands::{self, bind_key};
+use super::demands;
 use super::fields::{self, FIELDS, FieldForms, Form, Shape, column};
 use super::patches;
 use super::script::{ROWS, Script};
@@ -50,18 +50,15 @@ fn deletes(script: &mut Script, ns: i64, batches: &[&Batch]) {
     keys.sort_unstable();
     keys.dedup();
     for kind in keys.chunk_by(|a, b| std::mem::discriminant(*a) == std::mem::discriminant(*b)) {
-        let (table, columns): (_, &[&str]) = match kind[0] {
-            Key::Inode(_) | Key::Stats(_) | Key::Block(..) => continue,
-            Key::Dentry(..) => ("dentries", &["dir", "name"]),
-            Key::Xattr(..) => ("xattrs", &["ino", "name"]),
-            Key::Orphan(_) => ("orphans", &["ino"]),
-            Key::Claim(..) => ("claims", &["ino", "session"]),
-            Key::Session(_) => ("sessions", &["id"]),
-            Key::Counter(_) => ("counters", &["name"]),
-        };
+        let of = Kind::of(kind[0]);
+        if matches!(of, Kind::Inode | Kind::Block) {
+            continue;
+        }
         for part in kind.chunks(ROWS) {
-            script.write(format_args!("DELETE FROM {table} WHERE ns={ns}"));
-            matching(script, columns, part, |script, key| bind_key(script, key));
+            script.write(format_args!("DELETE FROM {} WHERE ns={ns}", of.table()));
+            matching(script, of.keys(), part, |script, key| {
+                script.key(key);
+            });
             script.text(";");
         }
     }
@@ -175,8 +172,7 @@ fn put_kind(script: &mut Script, ns: i64, puts: &[Put<'_>]) -> Result<()> {
         return Err(malformed());
     }
     insert(script, ns, table, puts, |script, (back, key, record)| {
-        bind_key(script, key);
-        script.bind(*back);
+        script.key(key).bind(*back);
         match (*key, *record) {
             (_, Record::Inode(inode)) => bind_inode(script, inode),
             (Key::Stats(node), Record::Stats(stats)) => {

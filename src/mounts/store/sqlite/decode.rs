@@ -75,6 +75,19 @@ impl Kind {
             Kind::Counter => "counters",
         }
     }
+
+    /// The columns of a key, besides the namespace, in the order in which [`super::script::Script::key`] binds them.
+    pub fn keys(self) -> &'static [&'static str] {
+        match self {
+            Kind::Inode | Kind::Orphan => &["ino"],
+            Kind::Dentry => &["dir", "name"],
+            Kind::Xattr => &["ino", "name"],
+            Kind::Block => &["ino", "idx"],
+            Kind::Claim => &["ino", "session"],
+            Kind::Session => &["id"],
+            Kind::Counter => &["name"],
+        }
+    }
 }
 
 /// The column of a file's kind.

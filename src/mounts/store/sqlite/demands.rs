@@ -1,7 +1,7 @@
 //! The first statement of a commit: it takes the next revisions where every demand holds, and else sets NULL where
 //! none may be, which fails and so ends the script.
 
-use super::decode::counter_text;
+use super::decode::Kind;
 use super::fields::{FIELDS, column};
 use super::script::{ROWS, Script};
 use crate::mounts::store::engine::{Batch, Expect};
@@ -10,11 +10,11 @@ use crate::mounts::store::record::{Key, SessionId};
 /// What SQLite's extended code is when a demand did not hold: SQLITE_CONSTRAINT_NOTNULL.
 pub const REFUSED: i32 = 1299;
 
-/// A kind of demand: a query whose answer must be a number, NULL standing for "there is none".
+/// A kind of demand: that the `column` of a row of `table` is a number, NULL standing for "there is none".
 struct Term {
-    /// The query up to its keys' values.
-    query: &'static str,
-    /// The columns that its keys are compared with.
+    column: &'static str,
+    table: &'static str,
+    /// The columns by which the row is found.
     keys: &'static [&'static str],
 }
 
@@ -22,31 +22,9 @@ struct Term {
 type Demand<'a> = (&'a Key, Option<u64>);
 
 fn term(key: &Key) -> Term {
-    let (query, keys): (_, &[_]) = match key {
-        Key::Inode(_) => ("revision FROM inodes", &["ino"]),
-        Key::Stats(_) => ("stats_revision FROM inodes", &["ino"]),
-        Key::Dentry(..) => ("revision FROM dentries", &["dir", "name"]),
-        Key::Xattr(..) => ("revision FROM xattrs", &["ino", "name"]),
-        Key::Block(..) => ("revision FROM blocks", &["ino", "idx"]),
-        Key::Orphan(_) => ("revision FROM orphans", &["ino"]),
-        Key::Claim(..) => ("revision FROM claims", &["ino", "session"]),
-        Key::Session(_) => ("revision FROM sessions", &["id"]),
-        Key::Counter(_) => ("revision FROM counters", &["name"]),
-    };
-    Term { query, keys }
-}
-
-/// Binds the parts of a key, in the order of its columns.
-pub fn bind_key(script: &mut Script, key: &Key) {
-    match key {
-        Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) => script.number(node.0),
-        Key::Dentry(dir, name) => script.number(dir.0).bind(name.as_bytes()),
-        Key::Xattr(node, name) => script.number(node.0).bind(&name[..]),
-        Key::Block(node, index) => script.number(node.0).number(*index),
-        Key::Claim(node, session) => script.number(node.0).number(session.0),
-        Key::Session(id) => script.number(id.0),
-        Key::Counter(counter) => script.bind(counter_text(*counter)),
-    };
+    let kind = Kind::of(key);
+    let column = if matches!(key, Key::Stats(_)) { "stats_revision" } else { "revision" };
+    Term { column, table: kind.table(), keys: kind.keys() }
 }
 
 /// Writes the statement, for all of `batches`.
@@ -69,7 +47,7 @@ fn sessions(script: &mut Script, ns: i64, batches: &[&Batch]) {
     let mut ids: Vec<SessionId> = batches.iter().filter_map(|batch| batch.session).collect();
     ids.sort_unstable();
     ids.dedup();
-    let term = Term { query: "id FROM sessions", keys: &["id"] };
+    let term = Term { column: "id", table: Kind::Session.table(), keys: Kind::Session.keys() };
     for ids in ids.chunks(ROWS) {
         demand(script, ns, &term, ids, |script, id| {
             script.number(id.0).number(id.0);
@@ -90,8 +68,7 @@ fn keys(script: &mut Script, ns: i64, batches: &[&Batch]) {
     let kinds = all.chunk_by(|(a, _), (b, _)| std::mem::discriminant(*a) == std::mem::discriminant(*b));
     for part in kinds.flat_map(|kind| kind.chunks(ROWS)) {
         demand(script, ns, &term(part[0].0), part, |script, (key, revision)| {
-            bind_key(script, key);
-            script.bind(revision.map(|revision| revision as i64));
+            script.key(key).bind(revision.map(|revision| revision as i64));
         });
     }
 }
@@ -107,16 +84,8 @@ fn guards(script: &mut Script, ns: i64, batches: &[&Batch]) {
         rows.sort_unstable();
         rows.dedup();
         // Without statistics the field is NULL, which is no number.
-        let query = match column(field) {
-            "size" => "size FROM inodes",
-            "links" => "links FROM inodes",
-            "entries" => "entries FROM inodes",
-            "atime" => "atime FROM inodes",
-            "mtime" => "mtime FROM inodes",
-            _ => "ctime FROM inodes",
-        };
+        let term = Term { column: column(field), table: Kind::Inode.table(), keys: Kind::Inode.keys() };
         for part in rows.chunks(ROWS) {
-            let term = Term { query, keys: &["ino"] };
             demand(script, ns, &term, part, |script, (node, value)| {
                 script.number(*node).bind(*value);
             });
@@ -124,11 +93,11 @@ fn guards(script: &mut Script, ns: i64, batches: &[&Batch]) {
     }
 }
 
-/// ` AND` the answer of the term for each row's keys is the row's last argument. Rows of NULLs hold.
+/// ` AND` the number of the term for each row's keys is the row's last argument. Rows of NULLs hold.
 fn demand<T>(script: &mut Script, ns: i64, term: &Term, rows: &[T], bind: impl Fn(&mut Script, &T)) {
-    let Term { query, keys } = term;
+    let Term { column, table, keys } = term;
     if let [row] = rows {
-        script.write(format_args!(" AND (SELECT {query} WHERE ns={ns}"));
+        script.write(format_args!(" AND (SELECT {column} FROM {table} WHERE ns={ns}"));
         keys.iter().for_each(|key| {
             script.write(format_args!(" AND {key}=?"));
         });
@@ -137,7 +106,7 @@ fn demand<T>(script: &mut Script, ns: i64, term: &Term, rows: &[T], bind: impl F
         return;
     }
     script.text(" AND NOT EXISTS (SELECT 1 FROM ").values(rows, keys.len() + 1, bind);
-    script.write(format_args!(" AS d WHERE (SELECT {query} WHERE ns={ns}"));
+    script.write(format_args!(" AS d WHERE (SELECT {column} FROM {table} WHERE ns={ns}"));
     for (number, key) in keys.iter().enumerate() {
         script.write(format_args!(" AND {key}=d.column{}", number + 1));
     }

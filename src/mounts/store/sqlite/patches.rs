@@ -11,13 +11,6 @@ use crate::types::{Errno, Error, Result};
 /// What a block is given at least when it grows, in bytes.
 const LEAST: u64 = 4096;
 
-/// The newest revision of the namespace; an argument is taken off.
-macro_rules! revision {
-    () => {
-        "(SELECT revision FROM namespaces WHERE id={ns})-?"
-    };
-}
-
 /// Writes the statements for one change. `back` is how many revisions before the group's last its commit is.
 ///
 /// # Errors
@@ -54,9 +47,8 @@ struct Place {
 }
 
 fn insert(script: &mut Script, place: &Place, size: u64, bytes_sql: &str) {
-    let ns = place.ns;
-    script.text("INSERT INTO blocks(ns,ino,idx,revision,size,bytes) VALUES(");
-    script.write(format_args!(concat!("{ns},?,?,", revision!(), ",?,"), ns = ns)).text(bytes_sql).text(")");
+    script.write(format_args!("INSERT INTO blocks(ns,ino,idx,revision,size,bytes) VALUES({},?,?,", place.ns));
+    script.newest(place.ns).text("-?,?,").text(bytes_sql).text(")");
     script.number(place.node).number(place.index).bind(place.back).number(size);
 }
 
@@ -119,9 +111,9 @@ fn clear(script: &mut Script, place: &Place, start: u64, end: u64) {
         script.write(format_args!("DELETE FROM blocks WHERE ns={ns} AND ino=? AND idx=? AND size<=?;"));
         script.number(place.node).number(place.index).number(end);
     }
-    script.write(format_args!(concat!("UPDATE blocks SET revision=", revision!(), ","), ns = ns)).bind(place.back);
+    script.text("UPDATE blocks SET revision=").newest(ns).text("-?").bind(place.back);
     script.text(
-        "size=iif(size<=?,?,size),\
+        ",size=iif(size<=?,?,size),\
          bytes=iif(size<=?,substr(bytes,1,?),CAST(substr(bytes,1,?)||zeroblob(?)||substr(bytes,?) AS BLOB)) ",
     );
     script.number(end).number(start).number(end).number(start);

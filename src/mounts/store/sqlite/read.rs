@@ -168,36 +168,25 @@ fn same_row(a: &Key, b: &Key) -> bool {
 }
 
 fn one_key(script: &mut Script, ns: i64, kind: Kind, key: &Key) {
-    script.write(format_args!(" FROM {} AS t WHERE t.ns={ns} AND ", kind.table()));
-    match key {
-        Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) => script.text("t.ino=?").number(node.0),
-        Key::Dentry(dir, name) => script.text("t.dir=? AND t.name=?").number(dir.0).bind(name.as_bytes()),
-        Key::Xattr(node, name) => script.text("t.ino=? AND t.name=?").number(node.0).bind(&name[..]),
-        Key::Block(node, index) => script.text("t.ino=? AND t.idx=?").number(node.0).number(*index),
-        Key::Claim(node, session) => script.text("t.ino=? AND t.session=?").number(node.0).number(session.0),
-        Key::Session(id) => script.text("t.id=?").number(id.0),
-        Key::Counter(counter) => script.text("t.name=?").bind(counter_text(*counter)),
-    };
+    script.write(format_args!(" FROM {} AS t WHERE t.ns={ns}", kind.table()));
+    for column in kind.keys() {
+        script.write(format_args!(" AND t.{column}=?"));
+    }
+    script.key(key);
 }
 
 /// Any number of keys of one kind, as one JSON argument, so that the text does not depend on how many.
 fn many_keys(script: &mut Script, ns: i64, kind: Kind, keys: &[&Key]) {
     let list: Vec<serde_json::Value> = keys.iter().map(|key| json(key)).collect();
-    let table = kind.table();
-    let (first, second) = match kind {
-        Kind::Inode | Kind::Orphan => ("ino", None),
-        Kind::Session => ("id", None),
-        Kind::Counter => ("name", None),
-        Kind::Dentry => ("dir", Some("name=unhex(j.value->>1)")),
-        Kind::Xattr => ("ino", Some("name=unhex(j.value->>1)")),
-        Kind::Block => ("ino", Some("idx=j.value->>1")),
-        Kind::Claim => ("ino", Some("session=j.value->>1")),
-    };
     // CROSS JOIN keeps the order: for each key, one search.
-    script.write(format_args!(" FROM json_each(?) AS j CROSS JOIN {table} AS t WHERE t.ns={ns} AND t.{first}="));
-    match second {
-        None => script.text("j.value"),
-        Some(second) => script.write(format_args!("j.value->>0 AND t.{second}")),
+    script.write(format_args!(" FROM json_each(?) AS j CROSS JOIN {} AS t WHERE t.ns={ns}", kind.table()));
+    match (kind, kind.keys()) {
+        // JSON has no bytes, so names come in hexadecimal.
+        (Kind::Dentry | Kind::Xattr, [first, name]) => {
+            script.write(format_args!(" AND t.{first}=j.value->>0 AND t.{name}=unhex(j.value->>1)"))
+        }
+        (_, [first, second]) => script.write(format_args!(" AND t.{first}=j.value->>0 AND t.{second}=j.value->>1")),
+        (_, columns) => script.write(format_args!(" AND t.{}=j.value", columns[0])),
     };
     script.bind(serde_json::Value::Array(list).to_string());
 }

@@ -3,6 +3,8 @@
 //! Texts are kept prepared by the connection, so there must be few of them: rows come in powers of two, filled up with
 //! NULLs that match nothing.
 
+use super::decode::counter_text;
+use crate::mounts::store::record::Key;
 use sqlx::sqlite::{Sqlite, SqliteArguments};
 use sqlx::{Arguments, Encode, Type};
 use std::fmt::{self, Write};
@@ -44,6 +46,24 @@ impl Script {
     /// An argument for the next `?`: a number, kept bit for bit.
     pub fn number(&mut self, value: u64) -> &mut Script {
         self.bind(value as i64)
+    }
+
+    /// Arguments for the parts of a key, in the order of [`super::decode::Kind::keys`].
+    pub fn key(&mut self, key: &Key) -> &mut Script {
+        match key {
+            Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) => self.number(node.0),
+            Key::Dentry(dir, name) => self.number(dir.0).bind(name.as_bytes()),
+            Key::Xattr(node, name) => self.number(node.0).bind(&name[..]),
+            Key::Block(node, index) => self.number(node.0).number(*index),
+            Key::Claim(node, session) => self.number(node.0).number(session.0),
+            Key::Session(id) => self.number(id.0),
+            Key::Counter(counter) => self.bind(counter_text(*counter)),
+        }
+    }
+
+    /// Text for the newest revision of a namespace.
+    pub fn newest(&mut self, ns: i64) -> &mut Script {
+        self.write(format_args!("(SELECT revision FROM namespaces WHERE id={ns})"))
     }
 
     /// `(VALUES (?,…),…)` for `items`, at most [`ROWS`], each of `width` arguments that `row` binds.

@@ -121,7 +121,7 @@ fn expressions(script: &mut Script, ns: i64, template: &str, one: bool) {
                 argument += 1;
                 script.write(format_args!("column{argument}"))
             }
-            Some(b'^') => script.write(format_args!("(SELECT revision FROM namespaces WHERE id={ns})")),
+            Some(b'^') => script.newest(ns),
             Some(b'#') => script.write(format_args!("{ns}")),
             _ => script,
         };
