@@ -1,5 +1,6 @@
 //! Volumes: what holds files, each behind the one contract [`Volume`].
 
+mod broadcast;
 pub mod disk;
 mod health;
 mod open_file;

@@ -2,39 +2,31 @@
 
 use super::engine::{Batch, BlockChange, StoreChange};
 use super::record::Key;
+use crate::mounts::broadcast::Broadcast;
 use crate::types::NodeId;
-use futures::StreamExt;
-use futures::stream::{self, BoxStream};
-use tokio::sync::broadcast::{self, error::RecvError};
+use futures::stream::BoxStream;
 
 /// Commits that a listener may fall behind before it is told [`StoreChange::Lost`].
 const KEPT: usize = 1024;
 
 /// Tells commits, in the order in which it is given them.
-pub struct Announcer(broadcast::Sender<StoreChange>);
+pub struct Announcer(Broadcast<StoreChange>);
 
 impl Default for Announcer {
     fn default() -> Announcer {
-        Announcer(broadcast::channel(KEPT).0)
+        Announcer(Broadcast::new(KEPT, StoreChange::Lost))
     }
 }
 
 impl Announcer {
     /// Tells one. Never waits; nobody need listen.
     pub fn tell(&self, change: StoreChange) {
-        let _ = self.0.send(change);
+        self.0.tell(|| change);
     }
 
     /// What is told from now on. It ends with the announcer.
     pub fn listen(&self) -> BoxStream<'static, StoreChange> {
-        stream::unfold(self.0.subscribe(), |mut receiver| async {
-            match receiver.recv().await {
-                Ok(change) => Some((change, receiver)),
-                Err(RecvError::Lagged(_)) => Some((StoreChange::Lost, receiver)),
-                Err(RecvError::Closed) => None,
-            }
-        })
-        .boxed()
+        self.0.listen()
     }
 }
 
