@@ -1,7 +1,7 @@
 //! Who uses a mount.
 
 use super::mountinfo::{Device, MountTable};
-use crate::types::Error;
+use crate::types::{Errno, Error};
 use rustix::fs::{Mode, OFlags, open};
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -10,11 +10,17 @@ use std::path::Path;
 /// More users than this are not named.
 const NAMED: usize = 5;
 
-/// Adds to "busy" who it is, as far as this user may see it.
-pub(super) fn explain(error: Error, path: &Path, device: Device) -> Error {
-    if let Some(inner) = MountTable::read().ok().and_then(|table| table.inside(path)) {
+/// What keeps a mount busy, as far as this user may see it.
+pub(super) fn explain(path: &Path, device: Device) -> Error {
+    let busy = Error::new("unmount", Errno::EBUSY);
+    let table = MountTable::read().ok();
+    if table.as_ref().and_then(|table| table.at(path)).is_some_and(|top| top.device != device) {
+        let path = path.display();
+        return busy.context(format!("something else was mounted over {path}; unmount that first, or detach lazily"));
+    }
+    if let Some(inner) = table.and_then(|table| table.inside(path)) {
         let way_out = "unmount that first, or detach lazily";
-        return error.context(format!("another filesystem is mounted inside, at {}; {way_out}", inner.display()));
+        return busy.context(format!("another filesystem is mounted inside, at {}; {way_out}", inner.display()));
     }
     let users = users(path, device);
     let who = match users.as_slice() {
@@ -24,7 +30,7 @@ pub(super) fn explain(error: Error, path: &Path, device: Device) -> Error {
     let more = users.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let way_out = "end them, or detach lazily";
-    error.context(format!("{} is in use by {who}{more}; {way_out}", path.display()))
+    busy.context(format!("{} is in use by {who}{more}; {way_out}", path.display()))
 }
 
 /// The processes that hold a mount, and by what. Nothing here asks the mount itself, which may hang: descriptors are

@@ -134,8 +134,7 @@ pub(super) fn unmount(path: &Path, device: Device, how: Unmount) -> Result<()> {
         return Ok(());
     }
     if table.at(path).is_some_and(|top| top.device != device) {
-        return Err(Error::new("unmount", Errno::EBUSY)
-            .context(format!("something else was mounted over {}; unmount that first", path.display())));
+        return Err(Error::new("unmount", Errno::EBUSY).context("something else was mounted over it"));
     }
     unmount_top(path, how)
 }

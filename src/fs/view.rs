@@ -235,7 +235,7 @@ impl View {
             if let Err(error) = session.unmount(how) {
                 // What is down already comes back: the watch mounts it again.
                 let busy = error.errno() == Errno::EBUSY && how == Unmount::Now;
-                return Err(if busy { busy::explain(error, session.path(), session.device()) } else { error });
+                return Err(if busy { busy::explain(session.path(), session.device()) } else { error });
             }
         }
         *state = State::Down;

@@ -1,6 +1,6 @@
 //! Who asks.
 
-/// The face through which a change was made: one number for each session and each path-level workspace.
+/// The face through which a change was made: one number for each session, and one for each mount that it serves.
 ///
 /// A session passes over the changes of its own origin, since the kernel that made them knows them already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -34,10 +34,14 @@ impl Error {
         Error::new(operation, errno).source(source)
     }
 
-    /// Says what it was about: the thing and the way out, for a person to read.
+    /// Says what it was about: the thing and the way out, for a person to read. What was said before comes after it.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Error {
-        self.0.context = Some(context.into());
+        let context = context.into();
+        self.0.context = Some(match self.0.context.take() {
+            Some(inner) => format!("{context}: {inner}"),
+            None => context,
+        });
         self
     }
 
@@ -88,6 +92,12 @@ mod tests {
         let error = Error::new("rename", Errno::EXDEV).context("docs and / are two volumes");
         assert_eq!(error.to_string(), "rename: EXDEV: docs and / are two volumes");
         assert_eq!(error.errno(), Errno::EXDEV);
+    }
+
+    #[test]
+    fn a_further_context_keeps_the_one_before_it() {
+        let error = Error::new("mount", Errno::EPERM).context("fusermount3 is needed").context("a cannot be mounted");
+        assert_eq!(error.to_string(), "mount: EPERM: a cannot be mounted: fusermount3 is needed");
     }
 
     #[test]

@@ -249,6 +249,22 @@ fn a_mount_of_somebody_else_inside_is_named() {
 }
 
 #[test]
+fn a_mount_of_somebody_else_over_it_is_told() {
+    let desk = Desk::new();
+    desk.does(&["mount", "work", "-m", "/=memory:"]);
+    let work = desk.path("work");
+    let run = |arguments: &[&str]| {
+        let run = Command::new(arguments[0]).args(&arguments[1..]).arg(&work).status();
+        assert!(run.expect("it runs").success(), "{arguments:?}");
+    };
+    run(&["mount", "-t", "tmpfs", "none"]);
+    let busy = desk.run(&["umount", "work"]);
+    run(&["umount"]);
+    busy.fails(1, &["EBUSY", "something else was mounted over", "/work", "unmount that first"]);
+    desk.does(&["umount", "work"]);
+}
+
+#[test]
 fn unmounting_from_outside_ends_the_daemon() {
     let desk = Desk::new();
     let by = |arguments: &[&str]| {
