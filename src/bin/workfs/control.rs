@@ -14,7 +14,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use workfs::types::Error;
 
 /// The longest line that either side takes.
 const LINE: u64 = 1 << 20;
@@ -93,15 +92,6 @@ async fn converse(mut stream: UnixStream, answer: &impl Answer) -> io::Result<()
     timeout(TRANSFER, write_line(&mut stream, &reply)).await?
 }
 
-/// The runtime of a command that only asks.
-///
-/// # Errors
-/// What `epoll_create(2)` says.
-pub fn runtime() -> Result<Runtime, Failure> {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| Error::from_io("start the runtime", error).into())
-}
-
 /// Asks the process behind `socket`, and waits at most `deadline` for its answer.
 ///
 /// # Errors
@@ -114,6 +104,22 @@ pub async fn ask(socket: &Path, request: Request, deadline: Duration) -> io::Res
         Ok(serde_json::from_slice(&read_line(&mut stream).await?)?)
     };
     timeout(deadline, conversation).await?
+}
+
+/// As [`ask`], for a command that asks one thing at a time.
+///
+/// # Errors
+/// Those of [`ask`]; what `epoll_create(2)` says.
+pub fn ask_and_wait(socket: &Path, request: Request, deadline: Duration) -> io::Result<Reply> {
+    runtime()?.block_on(ask(socket, request, deadline))
+}
+
+/// The runtime of a command that only asks.
+///
+/// # Errors
+/// What `epoll_create(2)` says.
+pub fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 
 async fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {

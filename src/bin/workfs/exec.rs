@@ -50,7 +50,7 @@ fn check_mounted(dir: &Path) -> Result<(), Failure> {
         )));
     }
     let socket = state.socket(&entry.mountpoint);
-    match control::runtime()?.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+    match control::ask_and_wait(&socket, Request::Status, ANSWER) {
         Ok(Reply::Status(_)) => Ok(()),
         Ok(_) => Err(Failure::new(format!("process {} answered something else than it was asked", entry.pid))),
         Err(error) => {

@@ -15,6 +15,7 @@ mod output;
 mod process;
 mod report;
 mod serve;
+mod signals;
 mod state;
 mod status;
 mod umount;

@@ -6,11 +6,11 @@ use crate::health;
 use crate::mountpoint;
 use crate::process;
 use crate::report::Report;
+use crate::signals::Signals;
 use crate::state::{Entry, StateDir};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 use workfs::assemble::{self, Place, Plan};
@@ -73,8 +73,7 @@ pub fn serve(job: Job, ready: impl FnOnce(Vec<String>) -> std::io::Result<()>) -
 /// but its socket closes at once; one that is frozen gives no answer at all, and counts.
 fn listens(job: &Job) -> bool {
     let socket = job.state.socket(&job.mountpoint);
-    let Ok(runtime) = control::runtime() else { return true };
-    match runtime.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+    match control::ask_and_wait(&socket, Request::Status, ANSWER) {
         Ok(_) => true,
         Err(error) => error.kind() == std::io::ErrorKind::TimedOut,
     }
@@ -142,7 +141,7 @@ async fn mount_and_wait(
     ready: impl FnOnce(Vec<String>) -> std::io::Result<()>,
 ) -> Result<Option<Asker>> {
     // Before the mount: a signal that comes while it is made must not leave a dead one behind.
-    let mut signals = Signals::new().map_err(|error| Error::from_io("watch for signals", error))?;
+    let mut signals = Signals::watch().map_err(|error| Error::from_io("watch for signals", error))?;
     // No folder is kept busy; every path is absolute by now.
     #[expect(clippy::disallowed_methods, reason = "it is done once, when every path is absolute")]
     std::env::set_current_dir("/").map_err(|error| Error::from_io("leave the folder", error))?;
@@ -235,31 +234,6 @@ async fn unmount(view: &Arc<MountedView>, lazy: bool) -> Result<()> {
     tokio::task::spawn_blocking(move || if lazy { view.detach() } else { view.unmount() })
         .await
         .map_err(|error| Error::new("unmount", Errno::EIO).source(error))?
-}
-
-/// The signals that end a mount.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
-        }
-    }
 }
 
 /// A request to unmount, and where its reply goes.

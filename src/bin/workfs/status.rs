@@ -47,7 +47,8 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
             return Err(Failure::new(text).exit(NOT_MOUNTED));
         }
     }
-    let told = control::runtime()?.block_on(ask_all(&state, entries));
+    let runtime = control::runtime().map_err(|error| Failure::new(format!("cannot start the runtime: {error}")))?;
+    let told = runtime.block_on(ask_all(&state, entries));
     output::print(if arguments.json {
         serde_json::to_string_pretty(&told).map_err(|error| Failure::new(error.to_string()))? + "\n"
     } else if told.is_empty() {

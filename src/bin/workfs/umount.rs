@@ -34,14 +34,13 @@ pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
 
 fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
     let socket = state.socket(&entry.mountpoint);
-    let runtime = control::runtime()?;
     // Writing out may take long; that nobody listens is known sooner.
-    if let Err(error) = runtime.block_on(control::ask(&socket, Request::Status, ANSWER)) {
+    if let Err(error) = control::ask_and_wait(&socket, Request::Status, ANSWER) {
         // One that was killed closes its socket at once, and is gone a little later.
         let dying = error.kind() != ErrorKind::TimedOut && process::wait_gone(entry.pid, entry.process_start, END);
         return if dying { clean(state, entry) } else { silent(entry, lazy, &error) };
     }
-    match runtime.block_on(control::ask(&socket, Request::Unmount { lazy }, UNMOUNT)) {
+    match control::ask_and_wait(&socket, Request::Unmount { lazy }, UNMOUNT) {
         Ok(Reply::Done) => {}
         Ok(Reply::Failed(failure)) if lazy => return Err(failure),
         Ok(Reply::Failed(failure)) => return Err(with_way_out(failure, entry)),

@@ -9,11 +9,11 @@ mod tour;
 
 use crate::cli;
 use crate::failure::Failure;
+use crate::signals::Signals;
 use guide::{Guide, say};
 use sample::Sample;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// Takes the tour.
@@ -60,16 +60,10 @@ async fn whole(keep: bool) -> Result<(), Failure> {
 
 /// Becomes true at the first signal that wants the demo to end.
 fn watch_signals() -> std::io::Result<watch::Receiver<bool>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut signals = Signals::watch()?;
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        signals.next().await;
         let _ = sender.send(true);
         // Kept, so that waiting for the signal never ends by its sender's end.
         sender.closed().await;
