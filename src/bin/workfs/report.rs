@@ -1,23 +1,16 @@
 //! What a serving process tells of itself, over its control socket.
 
+use crate::state::Entry;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use workfs::fs::SessionStatus;
 use workfs::mounts::CacheUse;
 
 /// A mounted view, as the process that serves it sees it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// The serving process.
-    pub pid: u32,
-    /// Its version.
-    pub version: String,
-    /// Where it is mounted.
-    pub mountpoint: PathBuf,
-    /// Its log; `None`: standard error of the foreground.
-    pub log: Option<PathBuf>,
-    /// When it was mounted, in seconds since 1970.
-    pub started: u64,
+    /// Where, since when, and by which process.
+    #[serde(flatten)]
+    pub entry: Entry,
     /// `nested` or `single`.
     pub mode: String,
     /// Why it is that.

@@ -282,11 +282,7 @@ impl Served {
     async fn report(&self) -> Report {
         let view = self.view.status();
         Report {
-            pid: self.entry.pid,
-            version: self.entry.version.clone(),
-            mountpoint: self.entry.mountpoint.clone(),
-            log: self.entry.log.clone(),
-            started: self.entry.started,
+            entry: self.entry.clone(),
             mode: view.nesting.to_owned(),
             why: view.reason.to_owned(),
             mounts: health::of(&self.workspace).await,

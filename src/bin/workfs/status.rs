@@ -8,10 +8,11 @@ use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use workfs::fs;
 use workfs::mounts::CacheUse;
+use workfs::types::Errno;
 
 /// How long a mount may take to say how it is.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -23,9 +24,17 @@ enum Told {
     /// It answered.
     Live(Box<Report>),
     /// Its process is there, but gave no answer.
-    Silent { mountpoint: PathBuf, pid: u32, log: Option<PathBuf>, started: u64, error: String },
+    Silent {
+        #[serde(flatten)]
+        entry: Entry,
+        error: String,
+    },
     /// Its process is gone.
-    Dead { mountpoint: PathBuf, pid: u32, log: Option<PathBuf>, started: u64, way_out: String },
+    Dead {
+        #[serde(flatten)]
+        entry: Entry,
+        way_out: String,
+    },
 }
 
 /// Tells of all mounts of this user, or of one; returns the exit code: 0 if all answered, 3 if not, 4 if there is none
@@ -37,9 +46,11 @@ pub fn run(arguments: &cli::Status) -> Result<u8, Failure> {
     let state = StateDir::open()?;
     let mut entries = state.entries();
     if let Some(dir) = &arguments.dir {
-        // Nothing can be mounted over `/`, so nothing is.
-        let root = std::path::absolute(dir).is_ok_and(|dir| dir == Path::new("/"));
-        let mountpoint = if root { PathBuf::from("/") } else { fs::resolve(dir)? };
+        let mountpoint = match fs::resolve(dir) {
+            // Nothing can be mounted over `/`, so nothing is.
+            Err(error) if error.errno() == Errno::EINVAL => PathBuf::from("/"),
+            found => found?,
+        };
         entries.retain(|entry| entry.mountpoint == mountpoint);
         if entries.is_empty() {
             let text =
@@ -75,7 +86,7 @@ async fn ask(state: &StateDir, entry: Entry) -> Told {
         Err(error) if error.kind() != ErrorKind::TimedOut && is_dying(&entry).await => return dead(entry),
         Err(error) => error.to_string(),
     };
-    Told::Silent { mountpoint: entry.mountpoint, pid: entry.pid, log: entry.log, started: entry.started, error }
+    Told::Silent { entry, error }
 }
 
 /// Whether a process that listens no more is gone within a moment: one that was killed closes its socket at once.
@@ -92,23 +103,25 @@ async fn is_dying(entry: &Entry) -> bool {
 fn dead(entry: Entry) -> Told {
     let dir = entry.mountpoint.display();
     let way_out = format!("`workfs umount {dir}` cleans it away; `workfs mount` there does so by itself");
-    Told::Dead { way_out, mountpoint: entry.mountpoint, pid: entry.pid, log: entry.log, started: entry.started }
+    Told::Dead { entry, way_out }
 }
 
 fn text(told: &Told) -> String {
     match told {
         Told::Live(report) => live_text(report),
-        Told::Silent { mountpoint, pid, log, started, error } => format!(
-            "{}  NOT ANSWERING  process {pid}, for {}: {error}\n  `workfs umount --lazy {0}` detaches it\n{}",
-            mountpoint.display(),
-            since(*started),
-            log_text(log)
+        Told::Silent { entry, error } => format!(
+            "{}  NOT ANSWERING  process {}, for {}: {error}\n  `workfs umount --lazy {0}` detaches it\n{}",
+            entry.mountpoint.display(),
+            entry.pid,
+            since(entry.started),
+            log_text(&entry.log)
         ),
-        Told::Dead { mountpoint, pid, log, started, way_out } => format!(
-            "{}  DEAD  process {pid} is gone; mounted {} ago\n  {way_out}\n{}",
-            mountpoint.display(),
-            since(*started),
-            log_text(log)
+        Told::Dead { entry, way_out } => format!(
+            "{}  DEAD  process {} is gone; mounted {} ago\n  {way_out}\n{}",
+            entry.mountpoint.display(),
+            entry.pid,
+            since(entry.started),
+            log_text(&entry.log)
         ),
     }
 }
@@ -123,13 +136,13 @@ fn log_text(log: &Option<PathBuf>) -> String {
 fn live_text(report: &Report) -> String {
     let mut text = format!(
         "{}  live  process {}, for {}, version {}\n  {}: {}\n{}",
-        report.mountpoint.display(),
-        report.pid,
-        since(report.started),
-        report.version,
+        report.entry.mountpoint.display(),
+        report.entry.pid,
+        since(report.entry.started),
+        report.entry.version,
         report.mode,
         why(report),
-        log_text(&report.log)
+        log_text(&report.entry.log)
     );
     let rows = report.mounts.iter().map(|mount| row(report, mount)).collect::<Vec<_>>();
     let head = ["AT", "KIND", "ACCESS", "USED", "AVAILABLE", "REQUESTS", "HEALTH", "VOLUME"].map(str::to_owned);
