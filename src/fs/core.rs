@@ -33,7 +33,7 @@ pub(super) struct Core {
     /// What the session itself wants the kernel told, by the thread that tells it.
     pub(super) notices: UnboundedSender<Notice>,
     /// How many entries to ask for in a listing, plain and with attributes.
-    pub(super) batch: [Batch; 2],
+    pub(super) page: [PageSize; 2],
 }
 
 impl Core {
@@ -55,7 +55,7 @@ impl Core {
             dispatcher: Dispatcher::new(runtime, counters.clone(), deadline),
             counters,
             notices,
-            batch: [Batch::default(), Batch::default()],
+            page: [PageSize::default(), PageSize::default()],
             volume,
         })
     }
@@ -147,18 +147,18 @@ impl Core {
 
 /// How many entries fit into a listing's reply. The reply does not say how large it may be, so we ask for what fitted
 /// last time, and for more when all of it did.
-pub(super) struct Batch(AtomicUsize);
+pub(super) struct PageSize(AtomicUsize);
 
 const LEAST: usize = 16;
 const MOST: usize = 2048;
 
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch(AtomicUsize::new(128))
+impl Default for PageSize {
+    fn default() -> PageSize {
+        PageSize(AtomicUsize::new(128))
     }
 }
 
-impl Batch {
+impl PageSize {
     pub(super) fn ask(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

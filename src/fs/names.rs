@@ -160,7 +160,7 @@ impl Core {
                 !reply.add(INodeNo(entry.node.0), convert::offset(entry.cookie), kind, name)
             };
             let fitted = listing.entries.iter().take_while(|entry| add(entry)).count();
-            core.batch[0].learn(listing.entries.len(), fitted);
+            core.page[0].learn(listing.entries.len(), fitted);
             reply.ok();
         });
     }
@@ -188,7 +188,7 @@ impl Core {
                 fitted += 1;
             }
             entries.for_each(|(_, entry)| core.give_back(entry));
-            core.batch[1].learn(listing.entries.len(), fitted);
+            core.page[1].learn(listing.entries.len(), fitted);
             reply.ok();
         });
     }
@@ -228,7 +228,7 @@ impl Core {
     /// The part of a directory after `offset`. With attributes, files that vanished meanwhile are left out; a part in
     /// which all did is not the end.
     async fn listing(&self, dir: NodeId, offset: u64, plus: bool) -> Result<Listing> {
-        let limit = self.batch[usize::from(plus)].ask();
+        let limit = self.page[usize::from(plus)].ask();
         let mut after = if offset < convert::AFTER_DOTS { Cookie::START } else { convert::cookie(offset) };
         loop {
             let mut listing = self.volume.readdir(dir, after, limit, plus).await?;

@@ -20,7 +20,7 @@ pub enum Nesting {
 pub(super) struct Decision {
     pub nested: bool,
     pub reason: &'static str,
-    /// Whether others may enter, where the user does not say.
+    /// Whether other users may enter; the kernel checks permissions in any case.
     pub allow_other: bool,
 }
 

@@ -22,9 +22,6 @@ use tokio::runtime::Handle;
 pub struct MountOptions {
     /// One session for each mount, or one for all.
     pub nesting: Nesting,
-    /// Whether other users may enter (the kernel checks permissions in any case). By default they may where root
-    /// mounts; an ordinary user needs `user_allow_other` in `/etc/fuse.conf` for it.
-    pub allow_other: Option<bool>,
     /// How long an operation of a volume may take before its caller gets `EIO`; 60 seconds by default.
     pub deadline: Option<Duration>,
 }
@@ -75,7 +72,7 @@ pub fn mount(workspace: Arc<Workspace>, dir: &Path, options: &MountOptions, runt
     let decided = nesting::decide(options.nesting, workspace.mounts())?;
     tracing::info!(dir = %directory.display(), nested = decided.nested, reason = decided.reason, "mounting");
     let view = Arc::new(View {
-        allow_other: options.allow_other.unwrap_or(decided.allow_other),
+        allow_other: decided.allow_other,
         deadline: options.deadline.unwrap_or(DEADLINE),
         nested: decided.nested,
         reason: decided.reason,

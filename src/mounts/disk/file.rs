@@ -4,8 +4,10 @@ use super::descriptors::Backing;
 use super::feed::Feed;
 use super::host::{self, failed};
 use crate::mounts::OpenFile;
-use crate::types::{Access, AllocateMode, Attr, Caller, ChangeKind, Errno, Error, NodeId, OpenFlags, Privileges};
-use crate::types::{FILE_MAX, Result, Seek, end_of};
+use crate::types::{
+    Access, AllocateMode, Attr, Caller, ChangeKind, Errno, Error, FILE_MAX, Mode, NodeId, OpenFlags, Privileges,
+    Result, Seek, end_of,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
@@ -41,22 +43,25 @@ impl DiskFile {
         }
     }
 
+    /// Takes set-user-id and set-group-id away from a file that somebody else changes (`write(2)`). The host does so by
+    /// itself only for ordinary users, which root is not; `security.capability` it removes whoever writes.
+    fn drop_privileges(&self, operation: &'static str, privileges: Privileges) -> Result<()> {
+        if privileges == Privileges::Keep {
+            return Ok(());
+        }
+        let stat = host::stat(self.fd()).map_err(failed(operation))?;
+        let mode = Mode::new(u32::from(stat.stx_mode));
+        if mode.without_privileges() == mode {
+            return Ok(());
+        }
+        rustix::fs::fchmod(self.fd(), host::raw_mode(mode.without_privileges())).map_err(failed(operation))
+    }
+
     /// Tells what was written. An append says from where on only as "anywhere".
     fn tell_written(&self, caller: &Caller, offset: u64, len: u64) {
         let (offset, len) = if self.flags.append { (0, u64::MAX) } else { (offset, len) };
         self.feed.tell(caller, || ChangeKind::Data { node: self.node, offset, len });
     }
-}
-
-/// Takes set-user-id and set-group-id away from a file that somebody else changes (`write(2)`). The host does so by
-/// itself only for ordinary users, which root is not; `security.capability` it removes whoever writes.
-pub fn drop_privileges(operation: &'static str, fd: BorrowedFd<'_>) -> Result<()> {
-    let stat = host::stat(fd).map_err(failed(operation))?;
-    let mode = crate::types::Mode::new(u32::from(stat.stx_mode));
-    if mode.without_privileges() == mode {
-        return Ok(());
-    }
-    rustix::fs::fchmod(fd, host::raw_mode(mode.without_privileges())).map_err(failed(operation))
 }
 
 #[async_trait]
@@ -89,9 +94,7 @@ impl OpenFile for DiskFile {
         let offset = if self.flags.append { 0 } else { offset };
         let start = if self.flags.append { host::stat(self.fd()).map_err(failed("write"))?.stx_size } else { offset };
         end_of("write", start, data.len() as u64)?;
-        if privileges == Privileges::Drop {
-            drop_privileges("write", self.fd())?;
-        }
+        self.drop_privileges("write", privileges)?;
         let mut how = ReadWriteFlags::empty();
         how.set(ReadWriteFlags::APPEND, self.flags.append);
         how.set(ReadWriteFlags::DSYNC, self.flags.sync);
@@ -113,9 +116,7 @@ impl OpenFile for DiskFile {
     async fn truncate(&self, caller: &Caller, size: u64, privileges: Privileges) -> Result<()> {
         self.writable("ftruncate")?;
         end_of("ftruncate", size, 0)?;
-        if privileges == Privileges::Drop {
-            drop_privileges("ftruncate", self.fd())?;
-        }
+        self.drop_privileges("ftruncate", privileges)?;
         rustix::fs::ftruncate(self.fd(), size).map_err(failed("ftruncate"))?;
         self.feed.tell(caller, || ChangeKind::Data { node: self.node, offset: size, len: u64::MAX });
         Ok(())
@@ -131,9 +132,7 @@ impl OpenFile for DiskFile {
     ) -> Result<()> {
         self.writable("fallocate")?;
         end_of("fallocate", offset, len)?;
-        if privileges == Privileges::Drop {
-            drop_privileges("fallocate", self.fd())?;
-        }
+        self.drop_privileges("fallocate", privileges)?;
         let how = match mode {
             AllocateMode::Extend => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
