@@ -90,7 +90,7 @@ pub struct Attr {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// Its link count; a directory's is 2 and one more for each directory in it (or 1, where the volume does not count).
+    /// Its link count; a directory's is 2 and one more for each directory in it, or 1 where the volume does not count.
     pub links: u32,
     /// For a device, its number as `makedev` of Linux packs it into 32 bits; 0 otherwise.
     pub rdev: u32,

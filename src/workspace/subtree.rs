@@ -100,22 +100,24 @@ impl Subtree {
         self.held(operation, dir, Errno::ENOENT).await
     }
 
+    /// The pinned entries of a pinned directory after `after`.
+    fn pinned_entries(&self, pin: Pin, after: Cookie, limit: usize, plus: bool) -> Vec<DirEntry> {
+        let children =
+            (1..).zip(&self.backing.skeleton.get(pin).children).map(|(cookie, child)| (Cookie(cookie), child));
+        let listed = |(cookie, (name, child)): (Cookie, (&Name, &Pin))| DirEntry {
+            name: name.clone(),
+            cookie,
+            node: Skeleton::id(*child),
+            kind: FileKind::Directory,
+            entry: plus.then(|| self.pinned_entry(*child)),
+        };
+        children.skip_while(|(cookie, _)| *cookie <= after).take(limit).map(listed).collect()
+    }
+
     /// A part of a pinned directory's listing: first the pinned entries, then what its volume has besides.
     async fn list_pinned(&self, pin: Pin, after: Cookie, limit: usize, plus: bool) -> Result<Listing> {
-        let node = self.backing.skeleton.get(pin);
-        let parent = Skeleton::id(node.parent);
-        let own: Vec<DirEntry> = (1..)
-            .zip(&node.children)
-            .skip_while(|(cookie, _)| *cookie <= after.0)
-            .take(limit)
-            .map(|(cookie, (name, child))| DirEntry {
-                name: name.clone(),
-                cookie: Cookie(cookie),
-                node: Skeleton::id(*child),
-                kind: FileKind::Directory,
-                entry: plus.then(|| self.pinned_entry(*child)),
-            })
-            .collect();
+        let parent = Skeleton::id(self.backing.skeleton.get(pin).parent);
+        let own = self.pinned_entries(pin, after, limit, plus);
         if !own.is_empty() {
             return Ok(Listing { parent, entries: own });
         }

@@ -57,10 +57,10 @@ Examples:
 /// Mount a workspace at DIR, and return once it answers
 ///
 /// Without -m and -c, ./workfs.toml is read. The mount lives on in the background until `workfs umount DIR`, `umount -R
-/// DIR`, `fusermount3 -u DIR` or a signal; `workfs status` tells its log. DIR is made when only its last part is missing. A dead mount that a killed
-/// process left at DIR is cleaned away first.
+/// DIR`, `fusermount3 -u DIR` or a signal; `workfs status` tells its log. DIR is made when only its last part is
+/// missing. A dead mount that a killed process left at DIR is cleaned away first.
 #[derive(Args)]
-#[command(after_help = MOUNT_HELP, verbatim_doc_comment)]
+#[command(after_help = MOUNT_HELP)]
 pub struct Mount {
     /// Where to mount; may be left out if the config has a view with a mountpoint
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -96,7 +96,6 @@ pub struct Mount {
 /// A dead mount, left by a process that was killed, is cleaned away. If programs still use the mount, they are named
 /// and nothing happens, unless with --lazy.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
 pub struct Umount {
     /// Where it is mounted
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -1,8 +1,8 @@
 //! Removing names and moving them. What loses its last name by that and is still known lives on: a descriptor of it is
 //! taken before, and kept until it is forgotten.
 //!
-//! The locks of directories are held across the system calls that look at a name and remove it, so that no other request
-//! puts another file there in between.
+//! The locks of directories are held across the system calls that look at a name and remove it, so that no other
+//! request puts another file there in between.
 
 use super::core::Core;
 use super::host::{self, failed};

@@ -226,49 +226,36 @@ fn field_changes(script: &mut Script, ns: i64, batches: &[&Batch]) {
 
 fn field_statement(script: &mut Script, ns: i64, files: &[(NodeId, FieldForms)]) {
     let one = files.len() == 1;
-    script.text("UPDATE inodes SET ");
-    let mut argument = 0;
-    let mut next = |script: &mut Script| {
-        argument += 1;
-        match one {
-            true => {
-                script.text("?");
-            }
-            false => {
-                script.write(format_args!("v.column{argument}"));
-            }
+    let mut width = 0;
+    // One file's numbers are arguments; those of several stand in a table, a row for each.
+    let mut number = || {
+        width += 1;
+        if one { "?".to_owned() } else { format!("v.column{width}") }
+    };
+    let assign = |(field, form)| {
+        let name = column(field);
+        match form {
+            Form::Add(_) => format!("{name}=inodes.{name}+{}", number()),
+            Form::Max(_) => format!("{name}=max(inodes.{name},{})", number()),
+            Form::Set(_) => format!("{name}={}", number()),
+            Form::AddMax(..) => format!("{name}=max(inodes.{name}+{},{})", number(), number()),
         }
     };
-    for (number, (field, form)) in changed(&files[0].1).enumerate() {
-        let name = column(field);
-        script.write(format_args!("{}{name}=", if number == 0 { "" } else { "," }));
-        let (before, between, after) = match form {
-            Form::Add(_) => (format!("inodes.{name}+"), None, ""),
-            Form::Max(_) => (format!("max(inodes.{name},"), None, ")"),
-            Form::Set(_) => (String::new(), None, ""),
-            Form::AddMax(..) => (format!("max(inodes.{name}+"), Some(","), ")"),
-        };
-        script.text(&before);
-        next(script);
-        if let Some(between) = between {
-            script.text(between);
-            next(script);
-        }
-        script.text(after);
-    }
-    let width = argument + 1;
+    let assigned = changed(&files[0].1).map(assign).collect::<Vec<_>>().join(",");
+    let node = width + 1;
     let bind = |script: &mut Script, (node, forms): &(NodeId, FieldForms)| {
         changed(forms).flat_map(|(_, form)| form.numbers()).for_each(|number| {
             script.bind(number);
         });
         script.number(node.0);
     };
+    script.write(format_args!("UPDATE inodes SET {assigned}"));
     if one {
         script.write(format_args!(" WHERE ns={ns} AND ino=?"));
         bind(script, &files[0]);
     } else {
-        script.text(" FROM ").values(files, width, bind);
-        script.write(format_args!(" AS v WHERE ns={ns} AND ino=v.column{width}"));
+        script.text(" FROM ").values(files, node, bind);
+        script.write(format_args!(" AS v WHERE ns={ns} AND ino=v.column{node}"));
     }
     script.text(" AND stats_revision IS NOT NULL;");
 }
