@@ -1,10 +1,11 @@
 //! A workspace mounted by this process, with volumes that can be made to fail.
 
 use super::faulty::Faulty;
+use crate::harness::changed_within;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use workfs::fs::{MountOptions, MountedView, mount};
 use workfs::mounts::Volume;
@@ -119,9 +120,5 @@ pub fn errno<T>(result: io::Result<T>) -> i32 {
 
 /// Waits until `holds`, for a while.
 pub fn soon(what: &str, holds: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(5), "{what}: not within five seconds");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    assert!(changed_within(Duration::from_secs(5), holds), "{what}: not within five seconds");
 }

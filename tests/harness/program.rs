@@ -8,18 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// Where a program comes from on Debian, for the message when it is missing.
-const PACKAGES: &[(&str, &str)] = &[
-    ("rg", "ripgrep"),
-    ("npm", "npm"),
-    ("node", "nodejs"),
-    ("python3", "python3 python3-venv"),
-    ("getfattr", "attr"),
-    ("setfattr", "attr"),
-    ("fusermount3", "fuse3"),
-    ("setpriv", "util-linux"),
-];
-
 /// Whether a program of this name is on the path.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -37,12 +25,8 @@ pub fn need_one_of<'a>(programs: &[&'a str]) -> &'a str {
 /// look as if it had held.
 #[track_caller]
 pub fn need(programs: &[&str]) {
-    let package = |program: &str| {
-        PACKAGES.iter().find(|(name, _)| *name == program).map_or(program.to_owned(), |p| p.1.to_owned())
-    };
-    let missing: Vec<_> =
-        programs.iter().filter(|program| find(program).is_none()).map(|program| package(program)).collect();
-    assert!(missing.is_empty(), "missing here: install {} (scripts/check does so)", missing.join(" "));
+    let missing: Vec<_> = programs.iter().copied().filter(|program| find(program).is_none()).collect();
+    assert!(missing.is_empty(), "missing here: install {} (scripts/check does so)", missing.join(", "));
 }
 
 /// A program to be run in a scene, with surroundings that do not depend on who runs the tests.
