@@ -5,6 +5,7 @@ mod behaviour_append;
 mod behaviour_attributes;
 mod behaviour_containment;
 mod behaviour_data;
+mod behaviour_full;
 mod behaviour_kinds;
 mod behaviour_links;
 mod behaviour_listing;

@@ -90,10 +90,16 @@ impl Scene {
     /// A workspace of these mounts; [`Scene::path`] is the last of them. Where `kind` is native, the kernel's own
     /// filesystems stand for them.
     pub fn with_mounts(kind: Kind, sessions: Sessions, mounts: Vec<MountSpec>) -> Scene {
+        Scene::prepared(kind, sessions, mounts, |_| ())
+    }
+
+    /// The same, after `prepare` has worked in the scene's folder.
+    pub fn prepared(kind: Kind, sessions: Sessions, mounts: Vec<MountSpec>, prepare: impl FnOnce(&Path)) -> Scene {
         let home = tempfile::Builder::new().prefix("workfs-test-").tempdir().expect("a temporary folder");
         // Other users take part in some tests.
         std::fs::set_permissions(home.path(), PermissionsExt::from_mode(0o755)).expect("its mode can be set");
         std::fs::create_dir(home.path().join("mnt")).expect("a mountpoint can be made");
+        prepare(home.path());
         let last = mounts.last().expect("a workspace has mounts");
         let place = home.path().join("mnt").join(last.at.trim_start_matches('/'));
         let deadline = Deadline::new(home.path(), Duration::from_secs(120));

@@ -42,8 +42,10 @@ async fn checkpoint(
         Some(connection) => connection,
         None => connection.insert(database.connect(Role::Checkpointer).await?),
     };
+    let alone = committer.pressure.copying.lock().await;
     let query = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)");
     let row = query.fetch_one(connection).await.map_err(|error| failure("checkpoint", error))?;
+    drop(alone);
     let (held, copied): (i64, i64) = (column(&row, 1)?, column(&row, 2)?);
     committer.pressure.hold((held - copied).max(0) as u64);
     if held >= BOUND {

@@ -6,6 +6,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
 /// How long SQLite waits for another process's lock before the call fails.
 pub const BUSY: Duration = Duration::from_secs(10);
 
@@ -167,12 +170,25 @@ pub async fn close(connection: SqliteConnection) -> Result<()> {
     connection.close().await.map_err(|error| failure("close", error))
 }
 
+/// What becomes of the WAL file once it is copied whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wal {
+    /// It is written over from its beginning.
+    Reused,
+    /// It is cut to nothing, and its room is the disk's.
+    Cut,
+}
+
 /// Copies the WAL into the database and lets it begin anew; answers how many of its pages are left to copy, or `None`
-/// where another checkpoint was in the way all the time.
-pub async fn restart_wal(connection: &mut SqliteConnection) -> sqlx::Result<Option<u64>> {
+/// where another process's checkpoint was in the way all the time.
+pub async fn restart_wal(connection: &mut SqliteConnection, then: Wal) -> sqlx::Result<Option<u64>> {
     let timeout = |time: Duration| AssertSqlSafe(format!("PRAGMA busy_timeout={}", time.as_millis()));
     connection.execute(timeout(PATIENCE)).await?;
-    let done = connection.fetch_one("PRAGMA wal_checkpoint(RESTART)").await;
+    let how = match then {
+        Wal::Reused => "PRAGMA wal_checkpoint(RESTART)",
+        Wal::Cut => "PRAGMA wal_checkpoint(TRUNCATE)",
+    };
+    let done = connection.fetch_one(how).await;
     connection.execute(timeout(BUSY)).await?;
     let row = done?;
     let (held, copied): (i64, i64) = (row.try_get(1)?, row.try_get(2)?);

@@ -79,7 +79,7 @@ fn block_node(change: &BlockChange) -> NodeId {
 }
 
 /// Bytes that a batch writes into blocks.
-fn size(batch: &Batch) -> usize {
+pub fn size(batch: &Batch) -> usize {
     let bytes = |change: &BlockChange| match change {
         BlockChange::Patch { bytes, .. } => bytes.len(),
         BlockChange::Discard { .. } => 0,

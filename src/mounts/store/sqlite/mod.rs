@@ -1,6 +1,6 @@
 //! The SQLite store: namespaces in one file, which other processes may have open too.
 //!
-//! A commit's straight line: `writer` (the queue, and who leads) → `group` (who may go together) → `commit` (the
+//! A commit's straight line: `writer` (the queue, and who leads) → `group` (who may go together) → `room` (whether it fits) → `commit` (the
 //! script: `demands`, `tables`, `fields`, `patches`) → SQLite → `feed` (told) → the answer. Reading is `read` and
 //! `decode`; `checkpoint` runs beside them.
 //!
@@ -17,10 +17,12 @@ mod group;
 mod patches;
 mod pressure;
 mod read;
+mod room;
 mod schema;
 mod script;
 mod tables;
 mod told;
+mod unstoppable;
 mod writer;
 
 use super::engine::{Batch, Outcome, Store, StoreChange, Usage};
@@ -28,11 +30,12 @@ use super::record::{Key, Prefix, Stored};
 use crate::types::{Errno, Error, NodeId, Result, Timestamp};
 use async_trait::async_trait;
 use bytes::Bytes;
-use connect::Database;
+use connect::{Database, PAGE};
 use feed::Feed;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use read::Readers;
+use room::Room;
 use script::Script;
 use std::ops::Range;
 use std::path::Path;
@@ -45,8 +48,6 @@ use writer::Committer;
 
 /// How long a call may take. SQLite itself gives up a lock after [`connect::BUSY`].
 const DEADLINE: Duration = Duration::from_secs(30);
-
-const PAGE: u64 = 4096;
 
 /// A namespace in an SQLite file.
 pub struct SqliteStore {
@@ -133,13 +134,8 @@ impl SqliteStore {
         let number = |index| decode::column::<i64>(row, index).map(|number| number as u64);
         let (files, pages, empty) = (number(0)?, number(1)?, number(2)?);
         let wal = std::fs::metadata(self.database.wal_path()).map_or(0, |found| found.len());
-        let parent = self.database.path().parent().unwrap_or(Path::new("/"));
-        let disk = rustix::fs::statvfs(parent).map_err(|error| Error::from_io("statvfs", error.into()))?;
-        Ok(Usage {
-            used: pages.saturating_sub(empty) * PAGE + wal,
-            free: disk.f_bavail * disk.f_frsize + empty * PAGE,
-            files,
-        })
+        let free = Room::on_disk(&self.database, empty * PAGE)?.left();
+        Ok(Usage { used: pages.saturating_sub(empty) * PAGE + wal, free, files })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::mounts::store::engine::{Batch, BlockChange};
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 /// Pages (of 4 KiB) after which the WAL is to be copied.
 const COPY: u64 = 1000;
@@ -20,6 +20,8 @@ pub struct Pressure {
     /// Pages in the WAL, by the same measure, since it began anew.
     held: AtomicU64,
     wake: Notify,
+    /// Held by who copies it: another would be turned away, and could not tell for how long.
+    pub copying: Mutex<()>,
 }
 
 impl Pressure {

@@ -7,25 +7,24 @@
 //!
 //! A caller that goes away in the middle does not stop its group: the rest runs as a task.
 
-use super::commit;
-use super::connect::{Database, Role, close, code, failure, restart_wal};
+use super::connect::{Database, Role, Wal, close, code, failure, restart_wal};
 use super::demands::REFUSED;
 use super::feed::Feed;
 use super::group::Footprint;
 use super::pressure::Pressure;
+use super::room::Room;
 use super::told::Told;
+use super::unstoppable::Unstoppable;
+use super::{commit, room};
 use crate::mounts::store::engine::{Batch, Outcome};
 use crate::mounts::store::record::{Revision, SessionId};
 use crate::types::{Errno, Error, Result};
 use futures::TryStreamExt;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{AssertSqlSafe, Either, Executor, Row};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
@@ -124,7 +123,7 @@ impl Committer {
         };
         if let Some(writer) = writer {
             let lead = Box::pin(Arc::clone(self).lead(writer));
-            Unstoppable { rest: Some(lead), runtime: self.runtime.clone() }.await;
+            Unstoppable::new(lead, self.runtime.clone()).await;
         }
         Ok(())
     }
@@ -180,7 +179,7 @@ impl Committer {
             queue.waiting = left;
         }
         if let Some(answer) = restart {
-            let _ = answer.send(self.make_room(writer).await);
+            let _ = answer.send(self.make_room(writer, Wal::Reused).await);
         } else {
             self.group(writer, members).await;
         }
@@ -191,10 +190,11 @@ impl Committer {
         // Whoever went away before it began wants nothing any more.
         members.retain(|member| !member.answer.is_closed());
         if self.pressure.is_full()
-            && let Err(error) = self.make_room(writer).await
+            && let Err(error) = self.make_room(writer, Wal::Reused).await
         {
             tracing::warn!(%error, "the WAL cannot be copied into the database");
         }
+        let members = self.fitting(writer, members).await;
         if members.len() > 1 {
             let batches: Vec<&Batch> = members.iter().map(|member| &member.batch).collect();
             match self.attempt(writer, &batches).await {
@@ -215,7 +215,7 @@ impl Committer {
             }
         }
         for Member { batch, answer } in members {
-            let outcome = match self.attempt(writer, &[&batch]).await {
+            let outcome = match self.attempt_alone(writer, &batch).await {
                 Ok(revision) => Ok(Outcome::Committed(Revision(revision))),
                 Err(Failure::Refused) => self.refusal(writer, batch.session).await,
                 Err(Failure::Failed(error)) => Err(error),
@@ -224,10 +224,45 @@ impl Committer {
         }
     }
 
-    /// Has the WAL copied whole. Where readers or another checkpoint are in the way, they are waited for a little.
-    async fn make_room(&self, writer: &mut Writer) -> Result<()> {
+    /// Those that fit on the disk; the others are refused.
+    async fn fitting(&self, writer: &mut Writer, mut members: Vec<Member>) -> Vec<Member> {
+        let added = |member: &Member| room::added(&member.batch);
+        let all: u64 = members.iter().filter_map(added).sum();
+        if all == 0 || self.room(writer).await.take(all) {
+            return members;
+        }
+        if let Err(error) = self.make_room(writer, Wal::Cut).await {
+            tracing::warn!(%error, "the WAL cannot be copied into the database");
+        }
+        let mut room = self.room(writer).await;
+        let others = members.extract_if(.., |member| added(member).is_some_and(|added| !room.take(added)));
+        others.for_each(|member| drop(member.answer.send(Err(room::refused()))));
+        members
+    }
+
+    async fn room(&self, writer: &mut Writer) -> Room {
+        match self.connection(writer).await {
+            Ok(connection) => Room::now(&self.database, connection).await,
+            Err(_) => Room::UNKNOWN, // the commit will say why
+        }
+    }
+
+    /// Does one batch. Where the disk is full, what the WAL holds may be room enough once that is copied.
+    async fn attempt_alone(&self, writer: &mut Writer, batch: &Batch) -> std::result::Result<u64, Failure> {
+        match self.attempt(writer, &[batch]).await {
+            Err(Failure::Failed(error)) if error.errno() == Errno::ENOSPC => {
+                self.make_room(writer, Wal::Reused).await.map_err(Failure::Failed)?;
+                self.attempt(writer, &[batch]).await
+            }
+            done => done,
+        }
+    }
+
+    /// Has the WAL copied whole. Where readers or another process are in the way, they are waited for a little.
+    async fn make_room(&self, writer: &mut Writer, then: Wal) -> Result<()> {
         let connection = self.connection(writer).await?;
-        let left = restart_wal(connection).await.map_err(|error| failure("checkpoint", error))?;
+        let _alone = self.pressure.copying.lock().await;
+        let left = restart_wal(connection, then).await.map_err(|error| failure("checkpoint", error))?;
         if let Some(left) = left {
             self.pressure.hold(left);
         }
@@ -339,31 +374,4 @@ async fn execute(connection: &mut SqliteConnection, sql: String, arguments: Sqli
 
 fn unknown(why: &str) -> Error {
     Error::new("commit", Errno::EIO).context(format!("{why}; whether it happened is not known"))
-}
-
-/// A future that goes on as a task when it is dropped.
-struct Unstoppable {
-    rest: Option<BoxFuture<'static, ()>>,
-    runtime: Handle,
-}
-
-impl Future for Unstoppable {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Some(rest) = &mut self.rest else { return Poll::Ready(()) };
-        let done = rest.as_mut().poll(context);
-        if done.is_ready() {
-            self.rest = None;
-        }
-        done
-    }
-}
-
-impl Drop for Unstoppable {
-    fn drop(&mut self) {
-        if let Some(rest) = self.rest.take() {
-            self.runtime.spawn(rest);
-        }
-    }
 }

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// Redone so often and no more; with the pauses between, that is some ten seconds.
 const TRIES: u32 = 400;
 
+/// How often a full store is given a moment to free what was removed.
+pub const FULL_TRIES: u32 = 2;
+
 /// A record of one kind with the revision it was read at.
 pub struct At<T> {
     pub record: T,
@@ -168,11 +171,13 @@ impl<'a> Txn<'a> {
 pub struct Tries {
     operation: &'static str,
     made: u32,
+    /// Those that found the store full.
+    full: u32,
 }
 
 impl Tries {
     pub fn new(operation: &'static str) -> Tries {
-        Tries { operation, made: 0 }
+        Tries { operation, made: 0, full: 0 }
     }
 
     /// Commits a try. `Ok(None)`: it must be redone.
@@ -186,7 +191,17 @@ impl Tries {
         let Txn { core, origin, .. } = txn;
         let batch = txn.take_batch();
         let alone = batch.expect.iter().any(|(key, _)| *key == Key::Counter(Counter::NextSession));
-        match core.commit(batch, origin).await? {
+        let outcome = match core.commit(batch, origin).await {
+            // What is only written back is tried again by whoever does that.
+            Err(error) if error.errno() == Errno::ENOSPC && origin.is_some() && self.full < FULL_TRIES => {
+                drop(built);
+                self.full += 1;
+                await_room(core).await;
+                return Ok(None);
+            }
+            outcome => outcome?,
+        };
+        match outcome {
             Outcome::Committed(_) => built.map(Some),
             _ => {
                 // What it holds (opens wait for it) must not be held through the pause.
@@ -215,6 +230,12 @@ impl Tries {
         }
         Ok(None)
     }
+}
+
+/// Waits a moment for the background task: the bytes of a removed file go by it, after the name has gone.
+pub async fn await_room(core: &Core) {
+    core.freed.notify_one();
+    pause(core, Duration::from_millis(100)).await;
 }
 
 /// Waits, also where a session thread polls that is none of the runtime's.

@@ -2,7 +2,7 @@
 
 use super::super::record::Key;
 use super::attrs;
-use super::commit::{dentry_of, redo};
+use super::commit::{FULL_TRIES, await_room, dentry_of, redo};
 use super::core::Core;
 use super::data;
 use super::file::File;
@@ -52,7 +52,14 @@ impl Handle {
 
     /// Commits what was written. An error is the writer's: it was told, so what it wrote goes with its last close.
     async fn commit(&self, durable: bool) -> Result<()> {
-        let result = data::flush(&self.core, &self.file, durable).await;
+        let mut result = data::flush(&self.core, &self.file, durable).await;
+        for _ in 0..FULL_TRIES {
+            if !matches!(&result, Err(error) if error.errno() == Errno::ENOSPC) {
+                break;
+            }
+            await_room(&self.core).await;
+            result = data::flush(&self.core, &self.file, durable).await;
+        }
         if result.is_err() && !self.file.is_clean() {
             self.file.tell();
         }
