@@ -113,10 +113,14 @@ each_kind! {
         put(&file, b"x");
         create_dir(&dir).expect("mkdir");
         let future = (4_000_000_000, 0);
-        let steps: [(&str, &Path, &dyn Fn()); 4] = [
+        let steps: [(&str, &Path, &dyn Fn()); 5] = [
             ("write", &file, &|| std::fs::File::options().write(true).open(&file).expect("open").write_all(b"y").expect("write")),
             ("append", &file, &|| std::fs::File::options().append(true).open(&file).expect("open").write_all(b"y").expect("write")),
             ("truncate", &file, &|| std::fs::File::options().write(true).open(&file).expect("open").set_len(1).expect("truncate")),
+            ("reserve", &file, &|| {
+                let open = std::fs::File::options().write(true).open(&file).expect("open");
+                rustix::fs::fallocate(&open, rustix::fs::FallocateFlags::KEEP_SIZE, 0, 100).expect("fallocate");
+            }),
             ("create", &dir, &|| put(dir.join("f"), b"")),
         ];
         for (name, path, step) in steps {

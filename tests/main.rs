@@ -39,6 +39,7 @@ mod house;
 mod interleavings;
 mod kill;
 mod many_writers;
+mod model;
 mod passthrough;
 mod programs;
 mod read_only;

@@ -116,8 +116,8 @@ impl OpenFile for DiskFile {
     async fn truncate(&self, caller: &Caller, size: u64, privileges: Privileges) -> Result<()> {
         self.writable("ftruncate")?;
         end_of("ftruncate", size, 0)?;
-        self.drop_privileges("ftruncate", privileges)?;
         rustix::fs::ftruncate(self.fd(), size).map_err(failed("ftruncate"))?;
+        self.drop_privileges("ftruncate", privileges)?;
         self.feed.tell(caller, || ChangeKind::Data { node: self.node, offset: size, len: u64::MAX });
         Ok(())
     }
@@ -132,7 +132,6 @@ impl OpenFile for DiskFile {
     ) -> Result<()> {
         self.writable("fallocate")?;
         end_of("fallocate", offset, len)?;
-        self.drop_privileges("fallocate", privileges)?;
         let how = match mode {
             AllocateMode::Extend => FallocateFlags::empty(),
             AllocateMode::KeepSize => FallocateFlags::KEEP_SIZE,
@@ -140,7 +139,9 @@ impl OpenFile for DiskFile {
             AllocateMode::Zero => FallocateFlags::ZERO_RANGE,
             AllocateMode::ZeroKeepSize => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
         };
+        // Not every host has every mode, and what is refused changes nothing.
         rustix::fs::fallocate(self.fd(), how, offset, len).map_err(failed("fallocate"))?;
+        self.drop_privileges("fallocate", privileges)?;
         self.feed.tell(caller, || ChangeKind::Data { node: self.node, offset, len });
         Ok(())
     }

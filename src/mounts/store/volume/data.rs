@@ -221,10 +221,7 @@ async fn build_allocate(
     if matches!(mode, AllocateMode::Extend | AllocateMode::Zero) {
         txn.field(node, Field::Size, FieldOp::Max(end as i64));
     }
-    match mode {
-        AllocateMode::KeepSize => txn.touch(node),
-        _ => txn.touch_contents(node),
-    }
+    txn.touch_contents(node);
     keep_or_drop(txn, node, inode, privileges).await
 }
 
