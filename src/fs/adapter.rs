@@ -264,32 +264,19 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        if self.core.capabilities.no_xattrs {
-            return reply.error(Errno::ENOSYS);
-        }
         let pair = (name.as_bytes().to_vec(), value.to_vec());
         self.core.setxattr(self.core.caller(request), node(number), pair, flags, reply);
     }
 
-    /// `ENOSYS` is what the kernel remembers: it answers `EOPNOTSUPP` by itself from then on.
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        if self.core.capabilities.no_xattrs {
-            return reply.error(Errno::ENOSYS);
-        }
         self.core.getxattr(node(number), name.as_bytes().to_vec(), size, reply);
     }
 
     fn listxattr(&self, request: &Request, number: INodeNo, size: u32, reply: ReplyXattr) {
-        if self.core.capabilities.no_xattrs {
-            return reply.error(Errno::ENOSYS);
-        }
         self.core.listxattr(request.uid(), node(number), size, reply);
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        if self.core.capabilities.no_xattrs {
-            return reply.error(Errno::ENOSYS);
-        }
         self.core.removexattr(self.core.caller(request), node(number), name.as_bytes().to_vec(), reply);
     }
 

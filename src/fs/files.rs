@@ -87,7 +87,7 @@ impl Core {
             let (Some(size), Some(Opened { file, .. })) = (set.size, opened) else {
                 return core.volume.setattr(&caller, node, &set).await;
             };
-            file.truncate(&caller, size, privileges(&caller)).await?;
+            file.truncate(&caller, size, Privileges::of(&caller)).await?;
             match (SetAttr { size: None, ..set }) {
                 rest if rest.is_empty() => file.attr().await,
                 rest => core.volume.setattr(&caller, node, &rest).await,
@@ -252,7 +252,7 @@ impl Core {
             let mode = AllocateMode::from_raw(mode)?;
             let file = core.file(&caller, node, handle, OpenFlags::access(Access::ReadWrite)).await?;
             // The kernel leaves set-user-id and the like to us (FUSE_HANDLE_KILLPRIV_V2), and FALLOCATE has no flag for it.
-            file.allocate(&caller, offset, len, mode, privileges(&caller)).await
+            file.allocate(&caller, offset, len, mode, Privileges::of(&caller)).await
         };
         self.dispatcher.serve(Operation::Fallocate, reply, work, |(), reply| ok(reply));
     }
@@ -325,7 +325,7 @@ async fn copy_range(
             let bytes = source.read_at(from + copied, piece).await?;
             let read = bytes.len() as u64;
             if read > 0 {
-                target.write_at(caller, to + copied, bytes, privileges(caller)).await?;
+                target.write_at(caller, to + copied, bytes, Privileges::of(caller)).await?;
             }
             Ok(read)
         };
@@ -337,12 +337,6 @@ async fn copy_range(
         }
     }
     Ok(copied)
-}
-
-/// Only root keeps set-user-id and the like when it changes a file's bytes (the kernel asks for `CAP_FSETID`, which
-/// nobody tells us of).
-fn privileges(caller: &Caller) -> Privileges {
-    if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop }
 }
 
 /// How the kernel is to treat an open file.

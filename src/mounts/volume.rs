@@ -40,8 +40,6 @@ pub struct Capabilities {
     /// Files may be read and written by the kernel past us, through [`OpenFile::backing_fd`]. Such a volume wants to be
     /// told of opens.
     pub passthrough: bool,
-    /// `EOPNOTSUPP` for every extended attribute, always.
-    pub no_xattrs: bool,
 }
 
 /// One entry of a listing.

@@ -1,6 +1,6 @@
 //! The flags of the calls, as types.
 
-use super::{Errno, Error, Result};
+use super::{Caller, Errno, Error, Result};
 
 /// How an open file may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -67,6 +67,13 @@ pub enum Privileges {
     Keep,
     /// They go.
     Drop,
+}
+
+impl Privileges {
+    /// When `caller` changes bytes: the kernel asks for `CAP_FSETID`, which nobody tells us of, so only root keeps them.
+    pub fn of(caller: &Caller) -> Privileges {
+        if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop }
+    }
 }
 
 /// What `renameat2(2)` does about an existing target.

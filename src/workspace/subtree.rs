@@ -170,7 +170,6 @@ impl Volume for Subtree {
             freshness: if timed { Freshness::Timed } else { Freshness::Pushed },
             read_only: all.iter().all(|c| c.read_only),
             passthrough: all.iter().any(|c| c.passthrough),
-            no_xattrs: all.iter().all(|c| c.no_xattrs),
         }
     }
 

@@ -16,16 +16,6 @@ async fn set(at: &Scene, node: NodeId, name: &str, value: &[u8], mode: XattrMode
     at.volume.setxattr(&at.root, node, name.as_bytes(), value, mode).await
 }
 
-/// Whether the volume has attributes at all; where it has none it always says so.
-async fn none_at_all(at: &Scene, node: NodeId) -> bool {
-    if !at.volume.capabilities().no_xattrs {
-        return false;
-    }
-    assert_eq!(errno(at.volume.getxattr(node, b"user.a").await), Errno::EOPNOTSUPP);
-    assert_eq!(errno(set(at, node, "user.a", b"", XattrMode::Set).await), Errno::EOPNOTSUPP);
-    true
-}
-
 async fn names(at: &Scene, node: NodeId) -> Vec<String> {
     let listed = at.volume.listxattr(node).await.expect("listxattr");
     let mut names: Vec<String> = listed.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -37,9 +27,6 @@ async fn names(at: &Scene, node: NodeId) -> Vec<String> {
 
 async fn a_value_is_kept(at: &Scene) {
     let node = at.file("f", "").await.attr.node;
-    if none_at_all(at, node).await {
-        return;
-    }
     assert_eq!(errno(at.volume.getxattr(node, b"user.a").await), Errno::ENODATA);
     set(at, node, "user.a", b"1\0\xff", XattrMode::Set).await.expect("setxattr");
     set(at, node, "user.b", b"", XattrMode::Set).await.expect("setxattr");
@@ -56,9 +43,6 @@ async fn a_value_is_kept(at: &Scene) {
 
 async fn modes_are_kept_to(at: &Scene) {
     let node = at.file("f", "").await.attr.node;
-    if none_at_all(at, node).await {
-        return;
-    }
     assert_eq!(errno(set(at, node, "user.a", b"1", XattrMode::Replace).await), Errno::ENODATA);
     set(at, node, "user.a", b"1", XattrMode::Create).await.expect("setxattr");
     assert_eq!(errno(set(at, node, "user.a", b"2", XattrMode::Create).await), Errno::EEXIST);
@@ -69,9 +53,6 @@ async fn modes_are_kept_to(at: &Scene) {
 
 async fn bounds_are_kept_to(at: &Scene) {
     let node = at.file("f", "").await.attr.node;
-    if none_at_all(at, node).await {
-        return;
-    }
     assert_eq!(errno(set(at, node, "user.a", &[0; 65_537], XattrMode::Set).await), Errno::E2BIG);
     let long = format!("user.{}", "x".repeat(251));
     assert_eq!(errno(set(at, node, &long, b"", XattrMode::Set).await), Errno::ERANGE);
@@ -85,9 +66,6 @@ async fn other_namespaces_are_refused(at: &Scene) {
 
 async fn they_go_with_the_file(at: &Scene) {
     let node = at.file("f", "").await.attr.node;
-    if none_at_all(at, node).await {
-        return;
-    }
     set(at, node, "user.a", b"1", XattrMode::Set).await.expect("setxattr");
     at.unlink("f").await.expect("unlink");
     let again = at.file("f", "").await.attr.node;

@@ -20,6 +20,10 @@ pub struct Probe {
     pub commits: Mutex<Vec<Batch>>,
     /// Commits fail with this.
     pub failure: Mutex<Option<Errno>>,
+    /// Commits that change this file's bytes fail.
+    pub bad: Mutex<Option<NodeId>>,
+    /// Records cannot be read.
+    pub unreadable: AtomicBool,
     /// Changes are kept back.
     pub silent: AtomicBool,
     clock: AtomicI64,
@@ -37,6 +41,8 @@ impl Probe {
             reads: AtomicUsize::new(0),
             commits: Mutex::default(),
             failure: Mutex::default(),
+            bad: Mutex::default(),
+            unreadable: AtomicBool::new(false),
             silent: AtomicBool::new(false),
             clock: AtomicI64::new(0),
             lost: Mutex::default(),
@@ -67,6 +73,12 @@ fn is_heartbeat(batch: &Batch) -> bool {
     matches!(batch.put.as_slice(), [(Key::Session(_), _)])
 }
 
+fn node_of(change: &BlockChange) -> NodeId {
+    match change {
+        BlockChange::Patch { node, .. } | BlockChange::Discard { node, .. } => *node,
+    }
+}
+
 /// The bytes that a commit takes away, as far as it says.
 pub fn discarded(batch: &Batch) -> u64 {
     let bytes = |change: &BlockChange| match change {
@@ -84,6 +96,9 @@ impl Store for Probe {
 
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Stored>>> {
         self.reads.fetch_add(1, Ordering::SeqCst);
+        if self.unreadable.load(Ordering::SeqCst) {
+            return Err(Error::new("get", Errno::EIO).context("the probe was told to fail"));
+        }
         self.inner.get(keys).await
     }
 
@@ -98,7 +113,12 @@ impl Store for Probe {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Outcome> {
-        if let Some(errno) = *self.failure.lock() {
+        let bad = *self.bad.lock();
+        let failure = self
+            .failure
+            .lock()
+            .or_else(|| batch.blocks.iter().find(|change| bad == Some(node_of(change))).map(|_| Errno::EIO));
+        if let Some(errno) = failure {
             return Err(Error::new("commit", errno).context("the probe was told to fail"));
         }
         let copy = batch.clone();

@@ -2,6 +2,7 @@
 
 use super::probe::Probe;
 use super::*;
+use std::sync::atomic::Ordering;
 use workfs::mounts::store::engine::{Batch, BlockChange};
 use workfs::mounts::store::memory::MemoryStore;
 use workfs::types::{SetTime, Timestamp};
@@ -96,6 +97,39 @@ async fn an_fsync_makes_something_durable_also_when_all_was_committed() {
     probe.committed();
     write(&*file, 0, b"abc").await;
     assert!(probe.committed().iter().any(|batch| batch.durable && !batch.blocks.is_empty()), "O_SYNC");
+}
+
+#[tokio::test]
+async fn one_file_that_cannot_be_written_back_keeps_no_other_from_being_durable() {
+    let probe = Probe::new();
+    let volume = open(probe.clone()).await;
+    let (entry, bad) = create(&*volume, "bad").await;
+    let (_, good) = create(&*volume, "good").await;
+    *probe.bad.lock() = Some(entry.attr.node);
+    write(&*bad, 0, b"abc").await;
+    write(&*good, 0, b"abc").await;
+    probe.committed();
+    assert_eq!(errno(volume.sync().await), Errno::EIO);
+    let committed = probe.committed();
+    assert!(committed.iter().any(|batch| !batch.blocks.is_empty()) && committed.iter().any(|batch| batch.durable));
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_be_read_is_no_stale_file() {
+    let probe = Probe::new();
+    let link = open(probe.clone()).await.symlink(&CALLER, ROOT, &name("l"), b"target").await.expect("symlink");
+    // Another session, which remembers nothing.
+    let volume = open(probe.clone()).await;
+    let found = volume.lookup(&CALLER, ROOT, &name("l")).await.expect("lookup").attr.node;
+    assert_eq!(found, link.attr.node);
+    probe.lose();
+    until("what was remembered is forgotten", async || {
+        probe.unreadable.store(true, Ordering::SeqCst);
+        let answer = volume.readlink(found).await;
+        probe.unreadable.store(false, Ordering::SeqCst);
+        answer.is_err_and(|error| error.errno() == Errno::EIO)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -71,7 +71,6 @@ impl Volume for DiskVolume {
             freshness: Freshness::Timed,
             read_only: false,
             passthrough,
-            no_xattrs: false,
         }
     }
 

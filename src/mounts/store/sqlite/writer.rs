@@ -81,6 +81,16 @@ enum Failure {
     Failed(Error),
 }
 
+impl Writer {
+    /// What the failure means; a connection whose thread died is opened anew for what comes next.
+    fn failed(&mut self, operation: &'static str, error: sqlx::Error) -> Error {
+        if matches!(error, sqlx::Error::WorkerCrashed) {
+            self.connection = None;
+        }
+        failure(operation, error)
+    }
+}
+
 impl Committer {
     /// Opens the connection.
     pub async fn open(database: Arc<Database>, ns: i64, block_size: u32, feed: Arc<Feed>) -> Result<Arc<Committer>> {
@@ -262,8 +272,8 @@ impl Committer {
     async fn make_room(&self, writer: &mut Writer, then: Wal) -> Result<()> {
         let connection = self.connection(writer).await?;
         let _alone = self.pressure.copying.lock().await;
-        let left = restart_wal(connection, then).await.map_err(|error| failure("checkpoint", error))?;
-        if let Some(left) = left {
+        let left = restart_wal(connection, then).await;
+        if let Some(left) = left.map_err(|error| writer.failed("checkpoint", error))? {
             self.pressure.hold(left);
         }
         Ok(())
@@ -291,8 +301,7 @@ impl Committer {
     /// Leaves no transaction open, and says what the error means.
     async fn undo(&self, writer: &mut Writer, error: sqlx::Error, durable: bool) -> Failure {
         if matches!(error, sqlx::Error::WorkerCrashed) {
-            writer.connection = None;
-            return Failure::Failed(unknown("the connection was lost").source(error));
+            return Failure::Failed(unknown("the connection was lost").source(writer.failed("commit", error)));
         }
         if let Some(connection) = &mut writer.connection {
             // Some errors have ended it already; then this one is of no interest.
@@ -303,7 +312,7 @@ impl Committer {
         }
         match code(&error) {
             Some(REFUSED | COOKIE_TAKEN) => Failure::Refused,
-            _ => Failure::Failed(failure("commit", error)),
+            _ => Failure::Failed(writer.failed("commit", error)),
         }
     }
 
@@ -312,7 +321,8 @@ impl Committer {
         let Some(session) = session else { return Ok(Outcome::Conflict) };
         let connection = self.connection(writer).await?;
         let query = sqlx::query("SELECT 1 FROM sessions WHERE ns=? AND id=?").bind(self.ns).bind(session.0 as i64);
-        let found = connection.fetch_optional(query).await.map_err(|error| failure("commit", error))?;
+        let found = connection.fetch_optional(query).await;
+        let found = found.map_err(|error| writer.failed("commit", error))?;
         Ok(if found.is_some() { Outcome::Conflict } else { Outcome::Fenced })
     }
 
@@ -332,7 +342,7 @@ impl Committer {
     async fn run(&self, writer: &mut Writer, sql: &str) -> Result<()> {
         let connection = self.connection(writer).await?;
         let done = connection.execute(AssertSqlSafe(sql)).await;
-        done.map(drop).map_err(|error| failure("maintenance", error))
+        done.map(drop).map_err(|error| writer.failed("maintenance", error))
     }
 
     async fn connection<'a>(&self, writer: &'a mut Writer) -> Result<&'a mut SqliteConnection> {

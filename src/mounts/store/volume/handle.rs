@@ -83,8 +83,7 @@ pub async fn open(core: &Arc<Core>, caller: &Caller, node: NodeId, flags: OpenFl
     }
     // Also where it is opened only to read: the kernel has asked for the right to write (open(2)).
     if flags.truncate {
-        let privileges = if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop };
-        attrs::set(core, caller, node, &SetAttr::size(0), privileges).await?;
+        attrs::set(core, caller, node, &SetAttr::size(0), Privileges::of(caller)).await?;
     }
     Ok(Arc::new(handle))
 }

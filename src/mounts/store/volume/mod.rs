@@ -89,13 +89,7 @@ impl StoreVolume {
 #[deny(clippy::missing_trait_methods)]
 impl Volume for StoreVolume {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            opens: OpenStyle::PerHandle,
-            freshness: Freshness::Pushed,
-            read_only: false,
-            passthrough: false,
-            no_xattrs: false,
-        }
+        Capabilities { opens: OpenStyle::PerHandle, freshness: Freshness::Pushed, read_only: false, passthrough: false }
     }
 
     fn changes(&self) -> ChangeStream {
@@ -133,8 +127,7 @@ impl Volume for StoreVolume {
     }
 
     async fn setattr(&self, caller: &Caller, node: NodeId, set: &SetAttr) -> Result<Attr> {
-        let privileges = if caller.uid == 0 { Privileges::Keep } else { Privileges::Drop };
-        attrs::set(&self.core, caller, node, set, privileges).await
+        attrs::set(&self.core, caller, node, set, Privileges::of(caller)).await
     }
 
     async fn readdir(&self, dir: NodeId, after: Cookie, limit: usize, plus: bool) -> Result<Listing> {
@@ -256,9 +249,10 @@ impl Volume for StoreVolume {
     }
 
     async fn sync(&self) -> Result<()> {
-        self.flush_all().await?;
+        let flushed = self.flush_all().await;
+        // A file that cannot be written back keeps no other from becoming durable.
         self.core.commit(Batch { durable: true, ..Batch::default() }, None).await?;
-        Ok(())
+        flushed
     }
 
     async fn close(&self) -> Result<()> {

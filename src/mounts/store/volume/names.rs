@@ -5,7 +5,7 @@ use super::commit::{At, Txn, dentry_of, inode_of, redo, stats_of};
 use super::core::{Core, random};
 use super::numbers;
 use super::removal::{Loss, lose_directory, lose_name};
-use super::view::{entry, no_directory, pending, stale};
+use super::view::{entry, no_directory, pending};
 use crate::types::{Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, Result};
 use bytes::Bytes;
 
@@ -235,7 +235,7 @@ fn take_name(txn: &mut Txn<'_>, dir: NodeId, name: &Name, dentry: &At<Dentry>) {
 
 /// The target of a symbolic link.
 pub async fn readlink(core: &Core, node: NodeId) -> Result<Bytes> {
-    let (inode, _) = super::view::records(core, node).await.map_err(|_| stale("readlink", node))?;
+    let (inode, _) = super::view::records(core, node).await?;
     match inode.kind {
         FileKind::Symlink => Ok(inode.target),
         _ => Err(Error::new("readlink", Errno::EINVAL).context("no symbolic link")),
