@@ -170,4 +170,30 @@ each_kind! {
         assert_eq!((one.mode(), one.uid(), one.ino()), (two.mode(), two.uid(), two.ino()));
         assert_eq!((one.mode() & 0o7777, two.uid()), (0o640, 9));
     }
+
+    fn supplementary_groups_count(scene) {
+        program::need(&["setpriv"]);
+        set_permissions(scene.path(), Permissions::from_mode(0o755)).expect("chmod");
+        for (name, group) in [("team", 4321), ("other", 4322)] {
+            create_dir(scene.at(name)).expect("mkdir");
+            put(scene.at(name).join("f"), b"text");
+            set_permissions(scene.at(name).join("f"), Permissions::from_mode(0o660)).expect("chmod");
+            chown(scene.at(name).join("f"), None, Some(group)).expect("chgrp");
+            chown(scene.at(name), None, Some(group)).expect("chgrp");
+            set_permissions(scene.at(name), Permissions::from_mode(0o2770)).expect("chmod");
+        }
+        let as_member = |script: &str| {
+            let identity = ["--reuid", "65534", "--regid", "65534", "--groups", "4321,4400", "bash", "-euc", script];
+            scene.program("setpriv").args(identity).output().status.success()
+        };
+        assert!(as_member("cat team/f; echo more >> team/f; touch team/mine; mkdir team/dir; rm team/f; ! cat other/f; ! touch other/x"));
+        assert_eq!(metadata(scene.at("team/mine")).expect("stat").gid(), 4321, "the directory's group");
+        assert_eq!(mode(scene.at("team/dir")) & 0o2000, 0o2000);
+        assert!(as_member("chgrp 4400 team/mine; ! chgrp 4322 team/mine 2> /dev/null; chmod g+s team/mine"));
+        let mine = metadata(scene.at("team/mine")).expect("stat");
+        assert_eq!((mine.gid(), mine.mode() & 0o2000), (4400, 0o2000), "a member may set the bit");
+        chown(scene.at("team/mine"), None, Some(4322)).expect("chgrp");
+        assert!(as_member("chmod 2755 team/mine"));
+        assert_eq!(mode(scene.at("team/mine")), 0o755, "who is no member may not: the bit is left out");
+    }
 }

@@ -1,12 +1,13 @@
 //! Listings: complete, each name once, whatever comes and goes meanwhile.
 
 use crate::harness::dir_stream::DirStream;
-use crate::harness::{each_kind, put};
+use crate::harness::{Scene, each_kind, each_stored_kind_in_full, put};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{create_dir, read_dir, remove_file, symlink_metadata};
 use std::os::unix::fs::{DirEntryExt, MetadataExt, symlink};
 use std::path::Path;
+use std::time::Duration;
 
 fn fill(dir: &Path, count: usize) -> BTreeSet<OsString> {
     let names: BTreeSet<OsString> = (0..count).map(|index| format!("name-{index:05}").into()).collect();
@@ -140,5 +141,21 @@ each_kind! {
         crate::harness::tree::make(&scene.at("tree"), 1000, 8);
         scene.program("rm").args(["-r", "tree"]).text();
         assert_eq!(read_dir(scene.path()).expect("readdir").count(), 0);
+    }
+}
+
+each_stored_kind_in_full! {
+    fn a_hundred_thousand_entries_are_listed_and_removed(scene) {
+        scene.takes(Duration::from_secs(600));
+        let names = fill(scene.path(), 100_000);
+        let listed = |scene: &Scene| read_dir(scene.path()).expect("readdir").map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>();
+        let seen = listed(scene);
+        assert_eq!(seen.len(), 100_000);
+        assert!(seen.into_iter().collect::<BTreeSet<_>>() == names);
+        scene.remount_if_kept();
+        assert_eq!(scene.bash("ls -f | wc -l; find . -type f | wc -l; find . -name '*7' -delete; ls | wc -l", &[]), "100002\n100000\n90000\n");
+        let left: BTreeSet<_> = names.into_iter().filter(|name| !name.as_encoded_bytes().ends_with(b"7")).collect();
+        assert!(listed(scene).into_iter().collect::<BTreeSet<_>>() == left);
+        assert_eq!(scene.bash("find . -mindepth 1 -delete; ls -A", &[]), "");
     }
 }

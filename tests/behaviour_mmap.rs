@@ -2,7 +2,7 @@
 
 use crate::harness::actor::Part;
 use crate::harness::sys::Mapping;
-use crate::harness::{Failed, each_kind, put, random, slurp};
+use crate::harness::{Failed, each_kind, program, put, random, slurp};
 use rustix::io::Errno;
 use std::fs::{File, remove_file};
 use std::os::unix::fs::FileExt;
@@ -112,5 +112,17 @@ each_kind! {
         let read_only = File::open(scene.at("f")).expect("open");
         assert_eq!(Mapping::new(&read_only, 4096, true, true).map(drop).errno(), Errno::ACCESS);
         drop(Mapping::new(&read_only, 4096, true, false).expect("mmap"));
+    }
+
+    fn what_is_cut_off_below_a_mapping_is_gone_from_it(scene) {
+        program::need(&["python3"]);
+        let script = "import mmap, os, resource, signal\nresource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n\
+            open('m', 'wb').write(b'a' * 8192)\nf = open('m', 'r+b')\nm = mmap.mmap(f.fileno(), 8192)\nassert m[5000] == 97\nm[5001] = 98\n\
+            os.truncate('m', 100)\n\
+            if (child := os.fork()) == 0:\n m[5000]\n os._exit(0)\n\
+            status = os.waitpid(child, 0)[1]\nassert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS, status\n\
+            assert m[99] == 97 and m[100] == 0\nos.truncate('m', 8192)\nassert m[5000] == 0 and m[5001] == 0 and m[99] == 97\n\
+            m[8191] = 99\nm.flush()\nm.close()\nassert open('m', 'rb').read() == b'a' * 100 + bytes(8091) + b'c'\nprint('ok')\n";
+        assert_eq!(scene.program("python3").args(["-c", script]).text(), "ok\n");
     }
 }
