@@ -10,7 +10,8 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-fn open(path: &Path) -> File {
+/// Opens a file to be locked, and makes it.
+pub fn open(path: &Path) -> File {
     File::options().read(true).write(true).create(true).truncate(false).open(path).expect("open")
 }
 
@@ -38,7 +39,8 @@ fn await_holder(scene: &Scene) {
     assert!(changed_within(Duration::from_secs(10), || scene.at("l.held").exists()), "the holder never got it");
 }
 
-const LONG: u64 = 30_000;
+/// Longer than any test, in milliseconds.
+pub const LONG: u64 = 30_000;
 
 each_kind! {
     fn flock_excludes_other_opens(scene) {

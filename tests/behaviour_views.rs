@@ -47,6 +47,21 @@ on_each! {
         }
     }
 
+    fn what_is_written_shows_before_the_close(a, b) {
+        put(a.join("f"), b"old bytes");
+        let (writer, reader) = (File::options().write(true).open(a.join("f")).expect("open"), File::open(b.join("f")).expect("open"));
+        let read = || {
+            let mut bytes = [0; 9];
+            reader.read_exact_at(&mut bytes, 0).expect("read");
+            bytes
+        };
+        for round in 0..20 {
+            let bytes = format!("new {round:05}");
+            writer.write_all_at(bytes.as_bytes(), 0).expect("write");
+            assert!(changed_within(Duration::from_secs(2), || read() == *bytes.as_bytes()), "round {round}");
+        }
+    }
+
     fn names_that_come_and_go_show(a, b) {
         for round in 0..30 {
             let (left, right) = (a.join(format!("n{round}")), b.join(format!("n{round}")));

@@ -10,6 +10,7 @@ mod behaviour_kinds;
 mod behaviour_links;
 mod behaviour_listing;
 mod behaviour_locks;
+mod behaviour_locks_shared;
 mod behaviour_mmap;
 mod behaviour_mounts;
 mod behaviour_names;

@@ -4,13 +4,15 @@ use super::convert;
 use super::core::Core;
 use super::counters::Operation;
 use super::files::Written;
-use crate::types::{Access, Mode, Name, NodeId, OpenFlags, Privileges, SetAttr};
+use super::flags::Granted;
+use super::locks::Wanted;
+use crate::types::{Mode, Name, NodeId, OpenFlags, SetAttr};
 use bytes::Bytes;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, IoctlFlags,
     KernelConfig, LockOwner, PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen,
+    ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,15 +23,12 @@ use std::time::SystemTime;
 /// One session's requests.
 pub(super) struct Adapter {
     pub(super) core: Arc<Core>,
-    /// The kernel need not tell of opens.
-    no_open: bool,
-    /// The kernel need not tell of directories' opens.
-    no_opendir: bool,
+    granted: Granted,
 }
 
 impl Adapter {
     pub(super) fn new(core: Arc<Core>) -> Adapter {
-        Adapter { core, no_open: false, no_opendir: false }
+        Adapter { core, granted: Granted::default() }
     }
 }
 
@@ -37,27 +36,10 @@ fn node(number: INodeNo) -> NodeId {
     NodeId(number.0)
 }
 
-/// How a write came. What the kernel writes back from a mapping carries no flags of an open.
-fn written(write: WriteFlags, opened: OpenFlags) -> Written {
-    let from_mapping = write.contains(WriteFlags::FUSE_WRITE_CACHE);
-    let kill = write.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-    Written {
-        flags: OpenFlags {
-            append: opened.append && !from_mapping,
-            sync: opened.sync,
-            ..OpenFlags::access(Access::Write)
-        },
-        from_mapping,
-        privileges: if kill { Privileges::Drop } else { Privileges::Keep },
-    }
-}
-
 impl Filesystem for Adapter {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let granted = super::flags::negotiate(&self.core.capabilities, config);
-        self.no_open = granted.no_open && self.core.stateless();
-        self.no_opendir = granted.no_opendir;
-        if granted.passthrough {
+        self.granted = Granted::negotiate(&self.core.capabilities, config);
+        if self.granted.passthrough {
             self.core.backings.grant();
         }
         Ok(())
@@ -157,7 +139,7 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: fuser::OpenFlags, reply: ReplyOpen) {
-        if self.no_open {
+        if self.granted.no_open {
             self.core.counters.asked(Operation::Open);
             return reply.error(Errno::ENOSYS);
         }
@@ -192,16 +174,16 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let (caller, data) = (self.core.caller(request), Bytes::copy_from_slice(data));
-        let how = written(write_flags, OpenFlags::from_raw(flags.0));
+        let how = Written::new(write_flags, OpenFlags::from_raw(flags.0));
         self.core.write(caller, (node(number), handle), offset, data, how, reply);
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, owner: LockOwner, reply: ReplyEmpty) {
         if self.core.stateless() {
             self.core.counters.asked(Operation::Flush);
             return reply.error(Errno::ENOSYS);
         }
-        self.core.flush(handle, reply);
+        self.core.flush(handle, self.core.locker(owner), reply);
     }
 
     fn release(
@@ -214,10 +196,7 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.core.counters.asked(Operation::Release);
-        drop(self.core.handles.remove(handle.0));
-        self.core.backings.let_go(node(number));
-        reply.ok();
+        self.core.release(node(number), handle, reply);
     }
 
     fn fsync(&self, request: &Request, number: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
@@ -228,7 +207,7 @@ impl Filesystem for Adapter {
     /// it also keeps their listings.
     fn opendir(&self, _: &Request, _: INodeNo, _: fuser::OpenFlags, reply: ReplyOpen) {
         self.core.counters.asked(Operation::OpenDir);
-        match self.no_opendir {
+        match self.granted.no_opendir {
             true => reply.error(Errno::ENOSYS),
             false => reply.opened(FileHandle(0), FopenFlags::empty()),
         }
@@ -291,7 +270,7 @@ impl Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         let (caller, flags) = (self.core.caller(request), OpenFlags::from_raw(flags));
-        self.core.create(caller, node(parent), Name::try_from(name), (mode, flags), !self.no_open, reply);
+        self.core.create(caller, node(parent), Name::try_from(name), (mode, flags), !self.granted.no_open, reply);
     }
 
     fn fallocate(
@@ -335,6 +314,38 @@ impl Filesystem for Adapter {
         let from = (node(source), source_handle, source_offset);
         let to = (node(target), target_handle, target_offset);
         self.core.copy(self.core.caller(request), from, to, len, reply);
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        self.core.find_lock(handle, Wanted { owner: self.core.locker(owner), start, end, kind, pid }, reply);
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        wait: bool,
+        reply: ReplyEmpty,
+    ) {
+        let wanted = Wanted { owner: self.core.locker(owner), start, end, kind, pid };
+        self.core.set_lock(handle, wanted, wait.then(|| request.pid()), reply);
     }
 
     // What follows is refused for ever, without fuser's log line. Permission is checked by the kernel

@@ -10,11 +10,11 @@ use super::passthrough::Backings;
 use super::progress::Progress;
 use super::recent::Stamp;
 use crate::mounts::{Capabilities, OpenStyle, Volume};
-use crate::types::{Attr, Caller, Entry, Name, NodeId, Origin, Result};
+use crate::types::{Attr, Caller, Entry, LockOwner, Name, NodeId, Origin, Result};
 use fuser::{ReplyAttr, ReplyEntry, Request};
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedSender;
@@ -32,6 +32,8 @@ pub(super) struct Core {
     pub(super) dispatcher: Dispatcher,
     /// What the session itself wants the kernel told, by the thread that tells it.
     pub(super) notices: UnboundedSender<Notice>,
+    /// The kernel has let go of the session.
+    ended: AtomicBool,
     /// How many entries to ask for in a listing, plain and with attributes.
     pub(super) page: [PageSize; 2],
 }
@@ -55,6 +57,7 @@ impl Core {
             dispatcher: Dispatcher::new(runtime, counters.clone(), deadline),
             counters,
             notices,
+            ended: AtomicBool::new(false),
             page: [PageSize::default(), PageSize::default()],
             volume,
         })
@@ -64,9 +67,19 @@ impl Core {
         convert::caller(request, self.origin)
     }
 
+    /// Whose a lock is.
+    pub(super) fn locker(&self, owner: fuser::LockOwner) -> LockOwner {
+        LockOwner { origin: self.origin, number: owner.0 }
+    }
+
     /// Whether opens, closes and flushes mean nothing to the volume.
     pub(super) fn stateless(&self) -> bool {
         self.capabilities.opens == OpenStyle::Stateless
+    }
+
+    /// Whether the kernel has let go of the session.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// The moment before the volume is asked.
@@ -137,7 +150,8 @@ impl Core {
 
     /// The kernel has let go of everything, without a FORGET or a RELEASE.
     pub(super) fn end(&self) {
-        drop(self.handles.clear());
+        self.ended.store(true, Ordering::Relaxed);
+        self.abandon(self.handles.clear());
         for (node, lookups) in self.known.end() {
             self.volume.forget(node, lookups);
         }

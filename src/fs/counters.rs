@@ -19,7 +19,7 @@ operations! {
     Unlink "unlink" RmDir "rmdir" Symlink "symlink" Rename "rename" Link "link" Open "open" Read "read" Write "write"
     Flush "flush" Release "release" Fsync "fsync" OpenDir "opendir" ReadDir "readdir" ReadDirPlus "readdirplus"
     FsyncDir "fsyncdir" StatFs "statfs" SetXattr "setxattr" GetXattr "getxattr" ListXattr "listxattr"
-    RemoveXattr "removexattr" Create "create" Fallocate "fallocate" Lseek "lseek" CopyFileRange "copy_file_range"
+    RemoveXattr "removexattr" Create "create" Fallocate "fallocate" Lseek "lseek" CopyFileRange "copy_file_range" GetLk "getlk" SetLk "setlk"
 }
 
 impl Operation {
@@ -30,13 +30,24 @@ impl Operation {
 }
 
 /// Counts, each on its own: together they are no snapshot.
-#[derive(Default)]
 pub(super) struct Counters {
     requests: [AtomicU64; NAMES.len()],
     failed: AtomicU64,
     waited: AtomicU64,
     timed_out: AtomicU64,
     notified: AtomicU64,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            requests: std::array::from_fn(|_| AtomicU64::default()),
+            failed: AtomicU64::default(),
+            waited: AtomicU64::default(),
+            timed_out: AtomicU64::default(),
+            notified: AtomicU64::default(),
+        }
+    }
 }
 
 impl Counters {

@@ -41,7 +41,7 @@ macro_rules! replies {
 
 replies! {
     ReplyAttr ReplyCreate ReplyData ReplyDirectory ReplyDirectoryPlus ReplyEmpty ReplyEntry ReplyLseek ReplyOpen
-    ReplyStatfs ReplyWrite ReplyXattr
+    ReplyLock ReplyStatfs ReplyWrite ReplyXattr
 }
 
 /// Serves the requests of one session.
@@ -79,6 +79,36 @@ impl Dispatcher {
         W: Future<Output = Result<T>> + Send + 'static,
         A: FnOnce(T, Option<R>) + Send + 'static,
     {
+        self.serve_within(Some(self.deadline), operation, reply, work, answer);
+    }
+
+    /// Runs what no caller waits for.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Serves a request that may take as long as it likes: its work ends by itself when its caller is to go on.
+    pub(super) fn serve_waiting<R, T, W, A>(&self, operation: Operation, reply: R, work: W, answer: A)
+    where
+        R: Reply,
+        T: Send + 'static,
+        W: Future<Output = Result<T>> + Send + 'static,
+        A: FnOnce(T, R) + Send + 'static,
+    {
+        self.serve_within(None, operation, reply, work, |value, reply| {
+            if let Some(reply) = reply {
+                answer(value, reply);
+            }
+        });
+    }
+
+    fn serve_within<R, T, W, A>(&self, deadline: Option<Duration>, operation: Operation, reply: R, work: W, answer: A)
+    where
+        R: Reply,
+        T: Send + 'static,
+        W: Future<Output = Result<T>> + Send + 'static,
+        A: FnOnce(T, Option<R>) + Send + 'static,
+    {
         self.counters.asked(operation);
         let request = Request {
             operation,
@@ -88,12 +118,12 @@ impl Dispatcher {
             answer,
             result: std::marker::PhantomData,
         };
-        if catch_unwind(AssertUnwindSafe(|| self.start(request))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.start(request, deadline))).is_err() {
             panicked(operation);
         }
     }
 
-    fn start<R, T, W, A>(&self, mut request: Request<R, T, W, A>)
+    fn start<R, T, W, A>(&self, mut request: Request<R, T, W, A>, deadline: Option<Duration>)
     where
         R: Reply,
         T: Send + 'static,
@@ -106,7 +136,7 @@ impl Dispatcher {
             return request.finish(result);
         }
         self.counters.waited();
-        let (operation, waiting) = (request.operation, request.wait(self.deadline));
+        let (operation, waiting) = (request.operation, request.wait(deadline));
         self.runtime.spawn(AssertUnwindSafe(waiting).catch_unwind().map(move |ended| {
             if ended.is_err() {
                 panicked(operation);
@@ -131,7 +161,11 @@ where
         }
     }
 
-    async fn wait(mut self, deadline: Duration) {
+    async fn wait(mut self, deadline: Option<Duration>) {
+        let Some(deadline) = deadline else {
+            let result = self.work.as_mut().await;
+            return self.finish(result);
+        };
         match tokio::time::timeout(deadline, self.work.as_mut()).await {
             Ok(result) => self.finish(result),
             Err(_) => {

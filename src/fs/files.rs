@@ -5,13 +5,16 @@ use super::core::Core;
 use super::counters::Operation;
 use super::handles::Opened;
 use super::names::ok;
+use super::progress::PATIENCE;
 use crate::mounts::OpenFile;
 use crate::types::{
-    Access, AllocateMode, Caller, Entry, Errno, Error, Mode, Name, NodeId, OpenFlags, Privileges, Result, Seek, SetAttr,
+    Access, AllocateMode, Caller, Entry, Errno, Error, LockOwner, LockRange, Mode, Name, NodeId, OpenFlags, Privileges,
+    Result, Seek, SetAttr,
 };
 use bytes::Bytes;
 use fuser::{
-    BackingId, FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite,
+    BackingId, FileHandle, FopenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen,
+    ReplyWrite, WriteFlags,
 };
 use std::sync::Arc;
 
@@ -24,6 +27,20 @@ pub(super) struct Written {
     pub from_mapping: bool,
     /// What becomes of the file's privileges.
     pub privileges: Privileges,
+}
+
+impl Written {
+    /// What the kernel writes back from a mapping carries no flags of an open.
+    pub(super) fn new(write: WriteFlags, opened: OpenFlags) -> Written {
+        let from_mapping = write.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let kill = write.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let append = opened.append && !from_mapping;
+        Written {
+            flags: OpenFlags { append, sync: opened.sync, ..OpenFlags::access(Access::Write) },
+            from_mapping,
+            privileges: if kill { Privileges::Drop } else { Privileges::Keep },
+        }
+    }
 }
 
 /// The most that one copy moves: enough to be worth a request, little enough to end well before its deadline.
@@ -109,16 +126,18 @@ impl Core {
         let core = self.clone();
         let work = async move {
             // Close-to-open: what others have changed by now is neither remembered nor read.
-            core.progress.caught_up().await;
+            if !core.progress.caught_up(PATIENCE).await {
+                tracing::debug!("a file is opened before all changes by others were told");
+            }
             let file = core.volume.open(&caller, node, flags).await?;
             Ok((core, file))
         };
         self.dispatcher.serve(Operation::Open, reply, work, move |(core, file), reply| {
             let Some(reply) = reply else { return };
-            let keep = core.known.open(node);
+            let (keep, flushes) = (core.known.open(node), core.capabilities.own_locks);
             match core.backings.of(node, &*file, |fd| reply.open_backing(fd)) {
                 Ok(backing) => {
-                    let how = open_flags(flags, keep, backing.is_some());
+                    let how = open_flags(flags, keep, flushes, backing.is_some());
                     let handle = FileHandle(core.handles.add(opened(file, flags, backing.clone())));
                     match backing {
                         Some(id) => reply.opened_passthrough(handle, how, &id),
@@ -157,8 +176,8 @@ impl Core {
                 }
             };
             let Some(lives) = core.known.tell(asked, dir, &name, &entry) else { return core.give_back(&entry) };
-            let keep = core.known.open(attr.node);
-            let how = open_flags(flags, keep, backing.is_some());
+            let (keep, flushes) = (core.known.open(attr.node), core.capabilities.own_locks);
+            let how = open_flags(flags, keep, flushes, backing.is_some());
             let handle = if keep_open { core.handles.add(opened(file, flags, backing.clone())) } else { 0 };
             let (lifetime, attr) = (lives.entry.min(lives.attr), convert::file_attr(&attr));
             let (generation, handle) = (fuser::Generation(generation.0), FileHandle(handle));
@@ -212,13 +231,24 @@ impl Core {
         });
     }
 
-    pub(super) fn flush(self: &Arc<Core>, handle: FileHandle, reply: ReplyEmpty) {
-        let opened = self.handles.get(handle.0);
+    /// A descriptor was closed: what was written is committed, and then the locks of the process are given back.
+    pub(super) fn flush(self: &Arc<Core>, handle: FileHandle, closer: LockOwner, reply: ReplyEmpty) {
+        let (core, opened) = (self.clone(), self.handles.get(handle.0));
         let work = async move {
-            match opened {
-                Some(opened) => opened.file.flush().await,
-                None => Err(Error::new("flush", Errno::EBADF)),
+            let Opened { file, lockers, .. } = opened.ok_or_else(|| Error::new("flush", Errno::EBADF))?;
+            let flushed = file.flush().await;
+            if !core.capabilities.own_locks {
+                return flushed;
             }
+            let left = {
+                let mut lockers = lockers.lock();
+                lockers.remove(&closer);
+                !lockers.is_empty()
+            };
+            if left {
+                core.handles.note_close();
+            }
+            flushed.and(file.unlock(closer, LockRange::WHOLE).await)
         };
         self.dispatcher.serve(Operation::Flush, reply, work, |(), reply| ok(reply));
     }
@@ -305,7 +335,7 @@ impl Core {
 }
 
 fn opened(file: Arc<dyn OpenFile>, flags: OpenFlags, backing: Option<Arc<BackingId>>) -> Opened {
-    Opened { file, append: flags.append, backing }
+    Opened { file, append: flags.append, lockers: Arc::default(), backing }
 }
 
 /// Copies up to `len` bytes, in pieces. What was copied before an error counts: a short copy, as copy_file_range(2)
@@ -342,9 +372,9 @@ async fn copy_range(
 /// How the kernel is to treat an open file.
 ///
 /// Appends go past its page cache: it would split them at page borders, and it would put them where it believes the
-/// end to be. One that it reads and writes past us has no such flags. A file opened for reading has nothing to commit, and locks are the kernel's own, so its close need not
-/// be told.
-fn open_flags(flags: OpenFlags, keep: bool, passthrough: bool) -> FopenFlags {
+/// end to be. One that it reads and writes past us has no such flags. A file opened for reading has nothing to commit, so
+/// its close need not be told, unless locks end there (`flushes`).
+fn open_flags(flags: OpenFlags, keep: bool, flushes: bool, passthrough: bool) -> FopenFlags {
     let mut open = FopenFlags::empty();
     if passthrough {
         // Neither of the two below goes with it.
@@ -353,7 +383,7 @@ fn open_flags(flags: OpenFlags, keep: bool, passthrough: bool) -> FopenFlags {
     } else if keep {
         open |= FopenFlags::FOPEN_KEEP_CACHE;
     }
-    if !flags.access.writes() {
+    if !flags.access.writes() && !flushes {
         open |= FopenFlags::FOPEN_NOFLUSH;
     }
     open

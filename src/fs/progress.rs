@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long an OPEN waits at most. The thread that tells may itself wait for a read of a store that hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counts of wakes: those that came, and those after which everything was told.
 pub(super) struct Progress {
@@ -27,16 +27,14 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Returns when the kernel has been told of all that has arrived by now, or after [`PATIENCE`].
-    pub(super) async fn caught_up(&self) {
+    /// Returns when the kernel has been told of all that has arrived by now, or, with false, after `patience`.
+    pub(super) async fn caught_up(&self, patience: Duration) -> bool {
         let arrived = self.arrived();
         if *self.told.borrow() >= arrived {
-            return;
+            return true;
         }
         let mut told = self.told.subscribe();
-        if tokio::time::timeout(PATIENCE, told.wait_for(|told| *told >= arrived)).await.is_err() {
-            tracing::debug!("a file is opened before all changes by others were told");
-        }
+        tokio::time::timeout(patience, told.wait_for(|told| *told >= arrived)).await.is_ok()
     }
 
     /// The wakes until now. Taken before the feed is emptied.
@@ -92,15 +90,15 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let bell = Waker::from(Bell::new(progress.clone()));
         progress.told(progress.arrived());
-        assert!(progress.caught_up().now_or_never().is_some(), "nothing has arrived");
+        assert!(progress.caught_up(PATIENCE).now_or_never().is_some(), "nothing has arrived");
         bell.wake_by_ref();
-        let mut waiting = Box::pin(progress.caught_up());
+        let mut waiting = Box::pin(progress.caught_up(PATIENCE));
         assert!(waiting.as_mut().now_or_never().is_none());
         let arrived = progress.arrived();
         bell.wake_by_ref();
         progress.told(arrived);
         assert!(waiting.now_or_never().is_some(), "what came later is not waited for");
         progress.end();
-        assert!(progress.caught_up().now_or_never().is_some(), "nor is what nobody tells");
+        assert!(progress.caught_up(PATIENCE).now_or_never().is_some(), "nor is what nobody tells");
     }
 }

@@ -1,6 +1,9 @@
 //! The contract of an open file.
 
-use crate::types::{AllocateMode, Attr, Caller, Privileges, Result, Seek};
+use super::LockWatch;
+use crate::types::{
+    AllocateMode, Attr, Caller, LockInTheWay, LockOwner, LockRange, LockRequest, Privileges, Result, Seek,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::os::fd::BorrowedFd;
@@ -54,6 +57,23 @@ pub trait OpenFile: Send + Sync + 'static {
 
     /// The file's attributes.
     async fn attr(&self) -> Result<Attr>;
+
+    /// Takes a lock of the file, in place of what its owner holds of the range; it waits for nobody (`fcntl(2)`).
+    ///
+    /// The lock is the file's and not the handle's: it lasts until its owner gives it back, through any handle. Whoever
+    /// has got it reads what was written before the last holder gave it back. Errors: `EAGAIN` where the lock of another
+    /// owner is in the way; `ENOLCK` where there are too many.
+    async fn lock(&self, request: &LockRequest) -> Result<()>;
+
+    /// Gives back what `owner` holds of the range; to hold nothing there is no error. What was written before is
+    /// committed first. After an error the locks are gone all the same, as far as that can be said.
+    async fn unlock(&self, owner: LockOwner, range: LockRange) -> Result<()>;
+
+    /// A lock that is in the way of this one, which is not taken; `None` where none is.
+    async fn lock_in_the_way(&self, request: &LockRequest) -> Result<Option<LockInTheWay>>;
+
+    /// Tells of locks of this file that are given back from now on.
+    fn watch_locks(&self) -> LockWatch;
 
     /// A descriptor of the host's file that holds just these bytes, for the kernel to use past us; `None` where there
     /// is none. It names the file and no more: the kernel opens it anew as each opener asked, and so must whoever else

@@ -1,9 +1,10 @@
 //! A volume that only reads another.
 
-use super::{Capabilities, Health, Listing, OpenFile, Volume};
+use super::{Capabilities, Health, Listing, LockWatch, OpenFile, Volume};
 use crate::types::{
-    Access, AllocateMode, Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, Mode, Name, NodeId,
-    OpenFlags, Privileges, RenameMode, Result, Seek, SetAttr, StatFs, XattrMode,
+    Access, AllocateMode, Attr, Caller, ChangeStream, Cookie, Entry, Errno, Error, FileKind, LockInTheWay, LockOwner,
+    LockRange, LockRequest, Mode, Name, NodeId, OpenFlags, Privileges, RenameMode, Result, Seek, SetAttr, StatFs,
+    XattrMode,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -202,6 +203,22 @@ impl OpenFile for ReadOnlyFile {
 
     async fn attr(&self) -> Result<Attr> {
         self.0.attr().await
+    }
+
+    async fn lock(&self, request: &LockRequest) -> Result<()> {
+        self.0.lock(request).await
+    }
+
+    async fn unlock(&self, owner: LockOwner, range: LockRange) -> Result<()> {
+        self.0.unlock(owner, range).await
+    }
+
+    async fn lock_in_the_way(&self, request: &LockRequest) -> Result<Option<LockInTheWay>> {
+        self.0.lock_in_the_way(request).await
+    }
+
+    fn watch_locks(&self) -> LockWatch {
+        self.0.watch_locks()
     }
 
     fn backing_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -40,6 +40,9 @@ pub struct Capabilities {
     /// Files may be read and written by the kernel past us, through [`OpenFile::backing_fd`]. Such a volume wants to be
     /// told of opens.
     pub passthrough: bool,
+    /// Locks of its files mean something beyond one session of the kernel, so the kernel is to ask for each. Where this is
+    /// not so they are better left to the kernel, and the volume's own hold in this process.
+    pub own_locks: bool,
 }
 
 /// One entry of a listing.

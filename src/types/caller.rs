@@ -3,7 +3,7 @@
 /// The face through which a change was made: one number for each session, and one for each mount that it serves.
 ///
 /// A session passes over the changes of its own origin, since the kernel that made them knows them already.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Origin(pub u64);
 
 impl Origin {

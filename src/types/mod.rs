@@ -1,4 +1,4 @@
-//! The ground floor: ids, names and paths, attributes, flags, the caller, changes, and the one error type.
+//! The ground floor: ids, names and paths, attributes, flags, locks, the caller, changes, and the one error type.
 //!
 //! Every other room speaks in these words; none of them knows a volume, a store or the kernel.
 
@@ -9,6 +9,7 @@ mod errno;
 mod error;
 mod flags;
 mod ids;
+mod lock;
 mod name;
 mod path;
 mod span;
@@ -21,6 +22,7 @@ pub use errno::Errno;
 pub use error::{Error, Result};
 pub use flags::{Access, AllocateMode, OpenFlags, Privileges, RenameMode, Seek, XattrMode};
 pub use ids::{Cookie, Generation, NodeId};
+pub use lock::{LockInTheWay, LockKind, LockOwner, LockRange, LockRequest};
 pub use name::{NAME_MAX, Name};
 pub use path::TreePath;
 pub use span::{FILE_MAX, end_of};

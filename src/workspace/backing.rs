@@ -39,7 +39,7 @@ pub(super) struct Held<'a> {
     pub(super) volume: &'a Arc<dyn Volume>,
     pub(super) index: usize,
     pub(super) node: NodeId,
-    origin: Origin,
+    pub(super) origin: Origin,
     counted: bool,
 }
 

@@ -7,7 +7,7 @@ mod backing;
 mod changes;
 mod ids;
 mod pinned;
-mod renumbered;
+mod placed;
 mod skeleton;
 mod subtree;
 mod table;

@@ -4,7 +4,7 @@ use super::backing::{Backing, Held, Target};
 use super::changes;
 use super::ids::{Ids, Inner};
 use super::pinned::{EMPTY, made_up, moved, unmoved};
-use super::renumbered::Renumbered;
+use super::placed::Placed;
 use super::skeleton::{Pin, Skeleton};
 use super::table::{Crossing, Workspace};
 use crate::mounts::{Capabilities, DirEntry, Freshness, Health, Listing, OpenFile, OpenStyle, Volume};
@@ -84,8 +84,9 @@ impl Subtree {
         Entry { attr: Attr { node, ..entry.attr }, ..entry }
     }
 
-    fn file(&self, id: NodeId, inner: NodeId, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
-        if id == inner { file } else { Arc::new(Renumbered { file, node: id }) }
+    fn file(&self, id: NodeId, held: &Held<'_>, inner: NodeId, file: Arc<dyn OpenFile>) -> Arc<dyn OpenFile> {
+        let alone = self.crossing == Crossing::Stop && id == inner;
+        if alone { file } else { Arc::new(Placed { file, node: id, origin: held.origin }) }
     }
 
     /// The file behind `id`, where a pinned node that no volume has answers `missing`.
@@ -170,6 +171,7 @@ impl Volume for Subtree {
             freshness: if timed { Freshness::Timed } else { Freshness::Pushed },
             read_only: all.iter().all(|c| c.read_only),
             passthrough: all.iter().any(|c| c.passthrough),
+            own_locks: all.iter().any(|c| c.own_locks),
         }
     }
 
@@ -261,7 +263,7 @@ impl Volume for Subtree {
         let held = self.backing.changing("create", caller, dir, name, taken).await?;
         let (entry, file) = held.volume.create(&held.caller(caller), held.node, name, mode, flags).await?;
         let shown = self.entry(held.index, entry);
-        Ok((shown, self.file(shown.attr.node, entry.attr.node, file)))
+        Ok((shown, self.file(shown.attr.node, &held, entry.attr.node, file)))
     }
 
     async fn mkdir(&self, caller: &Caller, dir: NodeId, name: &Name, mode: Mode) -> Result<Entry> {
@@ -323,7 +325,7 @@ impl Volume for Subtree {
     async fn open(&self, caller: &Caller, node: NodeId, flags: OpenFlags) -> Result<Arc<dyn OpenFile>> {
         let held = self.held("open", node, Errno::EISDIR).await?;
         let file = held.volume.open(&held.caller(caller), held.node, flags).await?;
-        Ok(self.file(node, held.node, file))
+        Ok(self.file(node, &held, held.node, file))
     }
 
     async fn getxattr(&self, node: NodeId, name: &[u8]) -> Result<Bytes> {

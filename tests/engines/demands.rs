@@ -2,7 +2,7 @@
 
 use super::*;
 use workfs::mounts::store::engine::Guard;
-use workfs::mounts::store::record::{Counter, Orphan, Session, SessionId};
+use workfs::mounts::store::record::{Counter, Orphan};
 
 each_engine! {
     an_absent_key_is_expected_absent
@@ -18,7 +18,6 @@ each_engine! {
 }
 
 fn every_kind() -> Vec<(Key, Record)> {
-    let session = Session { seen: Timestamp(i64::MAX), acknowledged: Revision(1 << 41), pid: u32::MAX };
     vec![
         (Key::Inode(NodeId(1)), inode(3)),
         (Key::Inode(NodeId(5)), inode(4)),
@@ -29,7 +28,8 @@ fn every_kind() -> Vec<(Key, Record)> {
         (Key::Xattr(NodeId(1), Bytes::from_static(b"user.empty")), Record::Xattr(Bytes::new())),
         (Key::Orphan(NodeId(2)), Record::Orphan(Orphan { since: Timestamp(i64::MIN) })),
         (Key::Claim(NodeId(2), SessionId(9)), Record::Claim),
-        (Key::Session(SessionId(9)), Record::Session(session)),
+        (Key::Session(SessionId(9)), session(i64::MAX, u32::MAX)),
+        (Key::Locks(NodeId(2)), locks(9)),
         (Key::Counter(Counter::NextInode), Record::Counter(i64::MAX as u64)),
         (Key::Counter(Counter::NextSession), Record::Counter(0)),
     ]

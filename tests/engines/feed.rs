@@ -5,7 +5,6 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::collections::BTreeSet;
 use workfs::mounts::store::engine::StoreChange;
-use workfs::mounts::store::record::{Session, SessionId};
 
 each_engine! {
     own_commits_are_told_with_all_they_touched
@@ -49,8 +48,7 @@ fn everything(size: u64) -> (Batch, BTreeSet<Key>, Vec<(NodeId, u64, u64)>) {
 }
 
 async fn with_session(store: &dyn Store) {
-    let session = Session { seen: Timestamp(0), acknowledged: Revision(0), pid: 1 };
-    committed(store, put([(Key::Session(SessionId(4)), Record::Session(session))])).await;
+    committed(store, put([(Key::Session(SessionId(4)), session(0, 1))])).await;
 }
 
 fn check(told: StoreChange, at: Revision, right: (BTreeSet<Key>, Vec<(NodeId, u64, u64)>)) {

@@ -17,11 +17,14 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use workfs::mounts::locks::HeldLock;
 use workfs::mounts::store::engine::{Batch, BlockChange, Expect, Field, FieldChange, FieldOp, Outcome, Store};
 use workfs::mounts::store::memory::MemoryStore;
-use workfs::mounts::store::record::{Dentry, Inode, Key, Record, Revision, Stats, Stored};
+use workfs::mounts::store::record::{
+    Dentry, Inode, Key, LockHolder, Record, Revision, Session, SessionId, Stats, Stored,
+};
 use workfs::mounts::store::sqlite::SqliteStore;
-use workfs::types::{FileKind, Mode, Name, NodeId, Timestamp};
+use workfs::types::{FileKind, LockKind, LockOwner, LockRange, Mode, Name, NodeId, Origin, Timestamp};
 
 /// How long a case may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -150,6 +153,22 @@ pub fn inode(seed: u32) -> Record {
 /// Statistics of an empty file.
 pub fn empty() -> Record {
     Record::Stats(Stats::default())
+}
+
+/// A session's record.
+pub fn session(seen: i64, pid: u32) -> Record {
+    let (seen, acknowledged) = (Timestamp(seen), Revision(1 << 41));
+    Record::Session(Session { seen, acknowledged, pid, started: u64::MAX, place: u64::MAX - 1 })
+}
+
+/// Locks of a file: one of one byte, and one of all that follow.
+pub fn locks(seed: u32) -> Record {
+    let lock = |kind, start, end| {
+        let owner = LockOwner { origin: Origin(u64::MAX), number: u64::MAX - u64::from(seed) };
+        let range = LockRange::new(start, end).expect("a range");
+        HeldLock { range, owner: LockHolder { session: SessionId(3), owner }, kind, pid: seed }
+    };
+    Record::Locks(vec![lock(LockKind::Write, 7, 7), lock(LockKind::Read, 8, LockRange::LAST)])
 }
 
 /// A name.

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use workfs::mounts::store::engine::{FieldChange, Guard};
-use workfs::mounts::store::record::{Counter, Orphan, Prefix, Session, SessionId};
+use workfs::mounts::store::record::{Counter, Orphan, Prefix};
 
 /// A batch in which a revision is told as "that of the n-th commit before", so that it means the same to all engines.
 #[derive(Clone, Debug)]
@@ -26,6 +26,7 @@ fn key() -> impl Strategy<Value = Key> {
         (node(), names()).prop_map(|(n, text)| Key::Dentry(NodeId(n), name(text))),
         (node(), names()).prop_map(|(n, text)| Key::Xattr(NodeId(n), Bytes::from_static(text))),
         node().prop_map(|n| Key::Orphan(NodeId(n))),
+        node().prop_map(|n| Key::Locks(NodeId(n))),
         (node(), 1..3u64).prop_map(|(n, s)| Key::Claim(NodeId(n), SessionId(s))),
         (1..3u64).prop_map(|s| Key::Session(SessionId(s))),
         prop::bool::ANY.prop_map(|b| Key::Counter(if b { Counter::NextInode } else { Counter::NextSession })),
@@ -41,9 +42,8 @@ fn record(key: &Key, seed: u32) -> Record {
         Key::Xattr(..) => Record::Xattr(Bytes::from(seed.to_be_bytes().to_vec())),
         Key::Orphan(_) => Record::Orphan(Orphan { since: Timestamp(i64::from(seed)) }),
         Key::Claim(..) => Record::Claim,
-        Key::Session(_) => {
-            Record::Session(Session { seen: Timestamp(i64::from(seed)), acknowledged: Revision(7), pid: seed })
-        }
+        Key::Session(_) => session(i64::from(seed), seed),
+        Key::Locks(_) => locks(seed),
         _ => Record::Counter(u64::from(seed)),
     }
 }
@@ -143,7 +143,7 @@ async fn batch(store: &dyn Store, plan: &Plan) -> Batch {
 /// Everything a store holds, but for revisions and for how much room its blocks take.
 async fn state(store: &dyn Store) -> Vec<String> {
     let mut found = Vec::new();
-    let mut prefixes = vec![Prefix::Orphans, Prefix::Sessions];
+    let mut prefixes = vec![Prefix::Orphans, Prefix::Sessions, Prefix::Locks];
     for node in (1..4).map(NodeId) {
         prefixes.extend([Prefix::Entries(node), Prefix::Xattrs(node), Prefix::Claims(node)]);
     }

@@ -1,12 +1,12 @@
 //! Scans: each prefix in its order, in parts, and only its own.
 
 use super::*;
-use workfs::mounts::store::record::{Orphan, Prefix, Session, SessionId};
+use workfs::mounts::store::record::{Orphan, Prefix};
 
 each_engine! {
     entries_come_by_their_cookies
     a_scan_goes_on_where_it_ended_whatever_comes_and_goes
-    extents_and_orphans_are_scanned_in_parts
+    extents_orphans_and_locks_are_scanned_in_parts
     xattrs_claims_and_sessions_are_answered_whole
 }
 
@@ -66,7 +66,7 @@ async fn a_scan_goes_on_where_it_ended_whatever_comes_and_goes(place: Arc<Place>
     }
 }
 
-async fn extents_and_orphans_are_scanned_in_parts(place: Arc<Place>) {
+async fn extents_orphans_and_locks_are_scanned_in_parts(place: Arc<Place>) {
     let store = place.open().await;
     let indexes = [0, 1, 5, 9];
     for index in indexes {
@@ -77,7 +77,10 @@ async fn extents_and_orphans_are_scanned_in_parts(place: Arc<Place>) {
     committed(&*store, put(indexes.map(|n| orphan(n + 1)))).await;
     let extents = indexes.map(|n| Key::Block(NodeId(3), n));
     let orphans = indexes.map(|n| Key::Orphan(NodeId(n + 1)));
-    for (prefix, keys, step) in [(Prefix::Extents(NodeId(3)), extents, 0), (Prefix::Orphans, orphans, 1)] {
+    let held = indexes.map(|n| Key::Locks(NodeId(n + 1)));
+    committed(&*store, put(held.clone().map(|key| (key, locks(1))))).await;
+    let parts = [(Prefix::Extents(NodeId(3)), extents, 0), (Prefix::Orphans, orphans, 1), (Prefix::Locks, held, 1)];
+    for (prefix, keys, step) in parts {
         assert_eq!(scan(&*store, prefix.clone(), None, 9).await, keys);
         assert_eq!(scan(&*store, prefix.clone(), None, 1).await, keys[..1]);
         assert_eq!(scan(&*store, prefix.clone(), Some(1 + step), 1).await, keys[2..3]);
@@ -91,9 +94,7 @@ async fn xattrs_claims_and_sessions_are_answered_whole(place: Arc<Place>) {
     let names: [&[u8]; 4] = [b"security.x", b"user.a", b"user.a\0", b"user.\xff"];
     let xattr = |node, name: &[u8]| Key::Xattr(NodeId(node), Bytes::copy_from_slice(name));
     let value = || Record::Xattr(Bytes::from_static(b"v"));
-    let session = |n: u64| {
-        (Key::Session(SessionId(n)), Record::Session(Session { seen: Timestamp(1), acknowledged: Revision(1), pid: 1 }))
-    };
+    let session = |n: u64| (Key::Session(SessionId(n)), super::session(1, 1));
     committed(&*store, put(names.iter().rev().map(|name| (xattr(5, name), value())))).await;
     committed(&*store, put([(xattr(4, b"user.z"), value()), (xattr(6, b"a"), value()), session(2), session(1)])).await;
     let claims = [(5, 1), (5, 300), (4, 2), (6, 0)].map(|(n, s)| (Key::Claim(NodeId(n), SessionId(s)), Record::Claim));

@@ -24,6 +24,7 @@ type Role = fn(&Part);
 const ROLES: &[(&str, Role)] = &[
     ("echo", echo),
     ("append", crate::behaviour_append::append_lines),
+    ("count-under-lock", crate::behaviour_locks_shared::count_under_lock),
     ("hold-flock", crate::behaviour_locks::hold_flock),
     ("hold-range", crate::behaviour_locks::hold_range),
     ("map-and-write", crate::behaviour_mmap::map_and_write),

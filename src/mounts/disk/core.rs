@@ -9,6 +9,7 @@ use super::locks::DirectoryLocks;
 use super::nodes::Node;
 use super::streams::Streams;
 use super::tree::{PathFd, Tree};
+use crate::mounts::local_locks::LocalLocks;
 use crate::mounts::{Health, OpenFile};
 use crate::types::{
     Access, Attr, Caller, Entry, Errno, Error, FileKind, Name, NodeId, OpenFlags, Result, SetAttr, StatFs,
@@ -29,6 +30,8 @@ pub struct Core {
     pub streams: Streams,
     /// Directories from which a name is being removed.
     pub directory_locks: DirectoryLocks,
+    /// Locks of files, where the kernel asks for them.
+    pub file_locks: Arc<LocalLocks>,
     /// Changes made here.
     pub feed: Arc<Feed>,
     /// Who we are.
@@ -43,6 +46,7 @@ impl Core {
             descriptors: Descriptors::new(),
             streams: Streams::new(),
             directory_locks: DirectoryLocks::new(),
+            file_locks: Arc::default(),
             feed: Arc::new(Feed::new()),
             daemon: Daemon::new(),
         })
@@ -102,7 +106,7 @@ impl Core {
 
     /// The file of `node`, opened just now.
     pub fn file(&self, node: &Node, backing: Arc<Backing>, flags: OpenFlags) -> Arc<dyn OpenFile> {
-        Arc::new(DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed)))
+        Arc::new(DiskFile::new(node.id, backing, flags, Arc::clone(&self.feed), Arc::clone(&self.file_locks)))
     }
 
     /// Forgets everything about nodes that nobody knows any more.

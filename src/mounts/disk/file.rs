@@ -3,10 +3,11 @@
 use super::descriptors::Backing;
 use super::feed::Feed;
 use super::host::{self, failed};
-use crate::mounts::OpenFile;
+use crate::mounts::local_locks::LocalLocks;
+use crate::mounts::{LockWatch, OpenFile};
 use crate::types::{
-    Access, AllocateMode, Attr, Caller, ChangeKind, Errno, Error, FILE_MAX, Mode, NodeId, OpenFlags, Privileges,
-    Result, Seek, end_of,
+    Access, AllocateMode, Attr, Caller, ChangeKind, Errno, Error, FILE_MAX, LockInTheWay, LockOwner, LockRange,
+    LockRequest, Mode, NodeId, OpenFlags, Privileges, Result, Seek, end_of,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,12 +25,19 @@ pub struct DiskFile {
     backing: Arc<Backing>,
     flags: OpenFlags,
     feed: Arc<Feed>,
+    locks: Arc<LocalLocks>,
 }
 
 impl DiskFile {
     /// The file `node` through `backing`, used as `flags` say.
-    pub fn new(node: NodeId, backing: Arc<Backing>, flags: OpenFlags, feed: Arc<Feed>) -> DiskFile {
-        DiskFile { node, backing, flags, feed }
+    pub fn new(
+        node: NodeId,
+        backing: Arc<Backing>,
+        flags: OpenFlags,
+        feed: Arc<Feed>,
+        locks: Arc<LocalLocks>,
+    ) -> DiskFile {
+        DiskFile { node, backing, flags, feed, locks }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
@@ -168,6 +176,23 @@ impl OpenFile for DiskFile {
     async fn attr(&self) -> Result<Attr> {
         let stat = host::stat(self.fd()).map_err(failed("fstat"))?;
         Ok(host::attr(&stat, self.node))
+    }
+
+    async fn lock(&self, request: &LockRequest) -> Result<()> {
+        self.locks.lock(self.node, request)
+    }
+
+    async fn unlock(&self, owner: LockOwner, range: LockRange) -> Result<()> {
+        self.locks.unlock(self.node, owner, range);
+        Ok(())
+    }
+
+    async fn lock_in_the_way(&self, request: &LockRequest) -> Result<Option<LockInTheWay>> {
+        Ok(self.locks.in_the_way(self.node, request))
+    }
+
+    fn watch_locks(&self) -> LockWatch {
+        self.locks.watch(self.node)
     }
 
     fn backing_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -71,6 +71,7 @@ impl Volume for DiskVolume {
             freshness: Freshness::Timed,
             read_only: false,
             passthrough,
+            own_locks: false,
         }
     }
 

@@ -4,7 +4,8 @@
 //! statistics ([`Stats`]) are touched by many at once, only by operations that commute (`add`, `max`, `set`), and
 //! never expected: two creates in one directory do not conflict.
 
-use crate::types::{FileKind, Mode, Name, NodeId, Timestamp};
+use crate::mounts::locks::HeldLock;
+use crate::types::{FileKind, LockOwner, Mode, Name, NodeId, Timestamp};
 use bytes::Bytes;
 
 /// The number a store gives each commit. Later commits have greater revisions. Starts at `Revision::FIRST`, so that
@@ -52,6 +53,8 @@ pub enum Key {
     Session(SessionId),
     /// A counter.
     Counter(Counter),
+    /// The locks of a file.
+    Locks(NodeId),
 }
 
 /// What a key leads to; always of the key's own kind.
@@ -75,11 +78,17 @@ pub enum Record {
     Session(Session),
     /// A counter's value.
     Counter(u64),
+    /// The locks that are held of a file: never none, and none that conflict. Those of a session that is no more do not
+    /// count.
+    Locks(Vec<HeldLock<LockHolder>>),
 }
 
 impl Record {
     /// Whether it is of the kind that `key` leads to, and may be put there.
     pub fn belongs_to(&self, key: &Key) -> bool {
+        if let (Key::Locks(_), Record::Locks(held)) = (key, self) {
+            return !held.is_empty();
+        }
         matches!(
             (key, self),
             (Key::Inode(_), Record::Inode(_))
@@ -154,6 +163,15 @@ pub struct Orphan {
     pub since: Timestamp,
 }
 
+/// Who holds a lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LockHolder {
+    /// The session.
+    pub session: SessionId,
+    /// The owner, as that session knows it.
+    pub owner: LockOwner,
+}
+
 /// A session's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Session {
@@ -161,8 +179,12 @@ pub struct Session {
     pub seen: Timestamp,
     /// The newest revision of which it has told (by claims) what it has open.
     pub acknowledged: Revision,
-    /// Its process, for an operator to read.
+    /// Its process.
     pub pid: u32,
+    /// When that process began, as its machine counts; it tells it from a later one of the same number.
+    pub started: u64,
+    /// The machine since it was last started, and the process's namespace there; 0 where that is not known.
+    pub place: u64,
 }
 
 /// A record as it was read.
@@ -189,4 +211,6 @@ pub enum Prefix {
     Claims(NodeId),
     /// All sessions.
     Sessions,
+    /// The locks of all files, ordered by number. Scanned on with the last number.
+    Locks,
 }

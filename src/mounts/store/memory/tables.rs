@@ -67,6 +67,7 @@ impl Tables {
                 let mine = |key: &Key| matches!(key, Key::Claim(of, _) if of == node);
                 self.run(Key::Claim(*node, SessionId(0)), mine, usize::MAX)
             }
+            Prefix::Locks => self.run(Key::Locks(NodeId(from)), |key| matches!(key, Key::Locks(_)), limit),
             Prefix::Sessions => self.run(Key::Session(SessionId(0)), |key| matches!(key, Key::Session(_)), usize::MAX),
         }
     }

@@ -3,6 +3,7 @@
 use super::decode::{Kind, kind_text};
 use super::demands;
 use super::fields::{self, FIELDS, FieldForms, Form, Shape, column};
+use super::held;
 use super::patches;
 use super::script::{ROWS, Script};
 use super::tables::{self, insert};
@@ -166,6 +167,7 @@ fn put_kind(script: &mut Script, ns: i64, puts: &[Put<'_>]) -> Result<()> {
         Key::Claim(..) => &tables::CLAIMS,
         Key::Session(_) => &tables::SESSIONS,
         Key::Counter(_) => &tables::COUNTERS,
+        Key::Locks(_) => &tables::LOCKS,
         Key::Block(..) => return Err(malformed()),
     };
     if !puts.iter().all(|(_, key, record)| record.belongs_to(key)) {
@@ -204,8 +206,12 @@ fn bind_small(script: &mut Script, record: &Record) {
         Record::Dentry(entry) => script.number(entry.node.0).bind(kind_text(entry.kind)).number(entry.cookie),
         Record::Xattr(value) => script.bind(&value[..]),
         Record::Orphan(orphan) => script.bind(orphan.since.0),
-        Record::Session(session) => script.bind(session.seen.0).number(session.acknowledged.0).bind(session.pid),
+        Record::Session(session) => {
+            script.bind(session.seen.0).number(session.acknowledged.0).bind(session.pid);
+            script.number(session.started).number(session.place)
+        }
         Record::Counter(value) => script.number(*value),
+        Record::Locks(locks) => script.bind(held::write(locks)),
         _ => script,
     };
 }

@@ -1,7 +1,9 @@
 //! Rows to records. Each kind of record has one list of columns, which leads with a tag that says the kind.
 
+use super::held;
+use crate::mounts::locks::HeldLock;
 use crate::mounts::store::record::{
-    Counter, Dentry, Inode, Key, Orphan, Record, Revision, Session, SessionId, Stats, Stored,
+    Counter, Dentry, Inode, Key, LockHolder, Orphan, Record, Revision, Session, SessionId, Stats, Stored,
 };
 use crate::types::{Errno, Error, FileKind, Mode, Name, NodeId, Result, Timestamp};
 use bytes::Bytes;
@@ -27,6 +29,8 @@ pub enum Kind {
     Session,
     /// A counter.
     Counter,
+    /// The locks of a file.
+    Locks,
 }
 
 impl Kind {
@@ -41,6 +45,7 @@ impl Kind {
             Key::Claim(..) => Kind::Claim,
             Key::Session(_) => Kind::Session,
             Key::Counter(_) => Kind::Counter,
+            Key::Locks(_) => Kind::Locks,
         }
     }
 
@@ -57,8 +62,9 @@ impl Kind {
             Kind::Block => ("3, t.ino, t.revision, t.idx, t.size", 5),
             Kind::Orphan => ("4, t.ino, t.revision, t.since", 4),
             Kind::Claim => ("5, t.ino, t.revision, t.session", 4),
-            Kind::Session => ("6, t.id, t.revision, t.seen, t.acknowledged, t.pid", 6),
+            Kind::Session => ("6, t.id, t.revision, t.seen, t.acknowledged, t.pid, t.started, t.place", 8),
             Kind::Counter => ("7, t.name, t.revision, t.value", 4),
+            Kind::Locks => ("8, t.ino, t.revision, t.held", 4),
         }
     }
 
@@ -73,13 +79,14 @@ impl Kind {
             Kind::Claim => "claims",
             Kind::Session => "sessions",
             Kind::Counter => "counters",
+            Kind::Locks => "locks",
         }
     }
 
     /// The columns of a key, besides the namespace, in the order in which [`super::script::Script::key`] binds them.
     pub fn keys(self) -> &'static [&'static str] {
         match self {
-            Kind::Inode | Kind::Orphan => &["ino"],
+            Kind::Inode | Kind::Orphan | Kind::Locks => &["ino"],
             Kind::Dentry => &["dir", "name"],
             Kind::Xattr => &["ino", "name"],
             Kind::Block => &["ino", "idx"],
@@ -170,6 +177,7 @@ pub fn records(row: &SqliteRow) -> Result<Vec<(Key, Stored)>> {
         5 => (Key::Claim(node(row, 1)?, SessionId(number(row, 3)?)), Record::Claim),
         6 => (Key::Session(SessionId(number(row, 1)?)), Record::Session(session(row)?)),
         7 => (Key::Counter(counter(column(row, 1)?)?), Record::Counter(number(row, 3)?)),
+        8 => (Key::Locks(node(row, 1)?), Record::Locks(locks(column(row, 3)?)?)),
         _ => return Err(damaged(format!("tag {tag}"))),
     };
     Ok(vec![(key, Stored { record, revision: Revision(number(row, 2)?) })])
@@ -220,5 +228,15 @@ fn dentry(row: &SqliteRow) -> Result<(Key, Record)> {
 }
 
 fn session(row: &SqliteRow) -> Result<Session> {
-    Ok(Session { seen: time(row, 3)?, acknowledged: Revision(number(row, 4)?), pid: column(row, 5)? })
+    Ok(Session {
+        seen: time(row, 3)?,
+        acknowledged: Revision(number(row, 4)?),
+        pid: column(row, 5)?,
+        started: number(row, 6)?,
+        place: number(row, 7)?,
+    })
+}
+
+fn locks(text: &str) -> Result<Vec<HeldLock<LockHolder>>> {
+    held::read(text).ok_or_else(|| damaged(format!("locks: {text}")))
 }

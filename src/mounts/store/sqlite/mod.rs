@@ -14,6 +14,7 @@ mod demands;
 mod feed;
 mod fields;
 mod group;
+mod held;
 mod patches;
 mod pressure;
 mod read;

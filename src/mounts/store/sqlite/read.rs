@@ -194,7 +194,7 @@ fn many_keys(script: &mut Script, ns: i64, kind: Kind, keys: &[&Key]) {
 fn json(key: &Key) -> serde_json::Value {
     let signed = |number: u64| number as i64;
     match key {
-        Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) => signed(node.0).into(),
+        Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) | Key::Locks(node) => signed(node.0).into(),
         Key::Dentry(dir, name) => vec![signed(dir.0).into(), serde_json::Value::from(hex(name.as_bytes()))].into(),
         Key::Xattr(node, name) => vec![signed(node.0).into(), serde_json::Value::from(hex(name))].into(),
         Key::Block(node, index) => vec![signed(node.0), signed(*index)].into(),
@@ -217,6 +217,7 @@ fn scan_script(ns: i64, prefix: &Prefix, after: Option<u64>, limit: usize) -> Sc
         Prefix::Orphans => (Kind::Orphan, None, "ino", true),
         Prefix::Claims(node) => (Kind::Claim, Some(("ino", node)), "session", false),
         Prefix::Sessions => (Kind::Session, None, "id", false),
+        Prefix::Locks => (Kind::Locks, None, "ino", true),
     };
     let mut script = Script::new();
     script.write(format_args!("SELECT {} FROM {} AS t WHERE t.ns={ns}", kind.columns().0, kind.table()));

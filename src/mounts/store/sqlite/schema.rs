@@ -23,7 +23,7 @@ const VERSION: i64 = MIGRATIONS.len() as i64;
 const BLOCK_SIZE: u32 = 128 * 1024;
 
 /// Each brings the schema from its place in the list to the next one. They are only ever added to.
-const MIGRATIONS: [&str; 1] = [FIRST];
+const MIGRATIONS: [&str; 2] = [FIRST, LOCKS];
 
 const FIRST: &str = "
 CREATE TABLE namespaces (
@@ -153,6 +153,22 @@ SELECT n.name AS namespace, iif(tree.path = '', '/', tree.path) AS path, i.ino, 
     strftime('%Y-%m-%d %H:%M:%f', i.mtime / 1e9, 'unixepoch') AS modified,
     CAST(i.target AS TEXT) AS target
 FROM tree JOIN inodes AS i ON i.ns = tree.ns AND i.ino = tree.ino JOIN namespaces AS n ON n.id = tree.ns;
+";
+
+const LOCKS: &str = "
+CREATE TABLE locks (
+    ns INTEGER NOT NULL,
+    ino INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    held TEXT NOT NULL,
+    PRIMARY KEY (ns, ino)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE sessions ADD COLUMN started INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sessions ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
+CREATE VIEW held_locks AS
+SELECT n.name AS namespace, l.ino, h.value->>'session' AS session, h.value->>'pid' AS pid, h.value->>'kind' AS kind,
+    h.value->>'first' AS first, nullif(h.value->>'last', 9223372036854775807) AS last
+FROM locks AS l JOIN namespaces AS n ON n.id = l.ns, json_each(l.held) AS h;
 ";
 
 /// A namespace, as it is kept.

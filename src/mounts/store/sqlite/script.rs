@@ -51,7 +51,7 @@ impl Script {
     /// Arguments for the parts of a key, in the order of [`super::decode::Kind::keys`].
     pub fn key(&mut self, key: &Key) -> &mut Script {
         match key {
-            Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) => self.number(node.0),
+            Key::Inode(node) | Key::Stats(node) | Key::Orphan(node) | Key::Locks(node) => self.number(node.0),
             Key::Dentry(dir, name) => self.number(dir.0).bind(name.as_bytes()),
             Key::Xattr(node, name) => self.number(node.0).bind(&name[..]),
             Key::Block(node, index) => self.number(node.0).number(*index),

@@ -72,10 +72,10 @@ pub const CLAIMS: Table = Table {
 
 /// Sessions.
 pub const SESSIONS: Table = Table {
-    insert: "sessions(ns,id,revision,seen,acknowledged,pid)",
-    values: "@,^-@,@,@,@",
+    insert: "sessions(ns,id,revision,seen,acknowledged,pid,started,place)",
+    values: "@,^-@,@,@,@,@,@",
     replace: "(ns,id) DO UPDATE SET revision=excluded.revision,seen=excluded.seen,\
-              acknowledged=excluded.acknowledged,pid=excluded.pid",
+              acknowledged=excluded.acknowledged,pid=excluded.pid,started=excluded.started,place=excluded.place",
 };
 
 /// Counters.
@@ -83,6 +83,13 @@ pub const COUNTERS: Table = Table {
     insert: "counters(ns,name,revision,value)",
     values: "@,^-@,@",
     replace: "(ns,name) DO UPDATE SET revision=excluded.revision,value=excluded.value",
+};
+
+/// Locks.
+pub const LOCKS: Table = Table {
+    insert: "locks(ns,ino,revision,held)",
+    values: "@,^-@,@",
+    replace: "(ns,ino) DO UPDATE SET revision=excluded.revision,held=excluded.held",
 };
 
 /// What commits changed.

@@ -62,6 +62,7 @@ enum KeyText {
     Claim(u64, u64),
     Session(u64),
     Counter(CounterText),
+    Locks(u64),
 }
 
 /// A name: text where it is UTF-8, its bytes as numbers where it is not.
@@ -108,6 +109,7 @@ impl From<&Key> for KeyText {
             Key::Session(id) => KeyText::Session(id.0),
             Key::Counter(Counter::NextInode) => KeyText::Counter(CounterText::NextInode),
             Key::Counter(Counter::NextSession) => KeyText::Counter(CounterText::NextSession),
+            Key::Locks(node) => KeyText::Locks(node.0),
         }
     }
 }
@@ -125,6 +127,7 @@ impl KeyText {
             KeyText::Session(id) => Key::Session(SessionId(id)),
             KeyText::Counter(CounterText::NextInode) => Key::Counter(Counter::NextInode),
             KeyText::Counter(CounterText::NextSession) => Key::Counter(Counter::NextSession),
+            KeyText::Locks(node) => Key::Locks(NodeId(node)),
         })
     }
 }
@@ -147,6 +150,7 @@ mod tests {
             Key::Session(SessionId(4)),
             Key::Counter(Counter::NextInode),
             Key::Counter(Counter::NextSession),
+            Key::Locks(NodeId(2)),
         ];
         let told = Told { session: Some(SessionId(9)), keys: keys.clone(), data: vec![(NodeId(2), 0, u64::MAX)] };
         let (text, data) = told.columns();

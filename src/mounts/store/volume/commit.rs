@@ -5,9 +5,10 @@
 //! would check it, so it is believed only when all that was read is found unchanged at one moment.
 
 use super::super::engine::{Batch, BlockChange, Expect, Field, FieldChange, FieldOp, Guard, Outcome};
-use super::super::record::{Counter, Dentry, Inode, Key, Record, Revision, Stats, Stored};
+use super::super::record::{Counter, Dentry, Inode, Key, LockHolder, Record, Revision, Stats, Stored};
 use super::core::{Core, random};
 use super::dirty::Ranges;
+use crate::mounts::locks::LockTable;
 use crate::types::{Errno, Error, NodeId, Origin, Result, Timestamp};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -277,6 +278,43 @@ pub fn stats_of(stored: Stored) -> Result<At<Stats>> {
     match stored.record {
         Record::Stats(record) => Ok(At { record, revision: stored.revision }),
         _ => Err(damaged("statistics")),
+    }
+}
+
+/// The locks of a file, as they were read.
+pub struct Locks {
+    pub record: LockTable<LockHolder>,
+    node: NodeId,
+    revision: Option<Revision>,
+}
+
+/// Reads the locks of a file.
+pub async fn locks_of(txn: &mut Txn<'_>, node: NodeId) -> Result<Locks> {
+    let [found] = txn.get([Key::Locks(node)]).await?;
+    let revision = found.as_ref().map(|stored| stored.revision);
+    let record = match found.map(|stored| stored.record) {
+        None => LockTable::default(),
+        Some(Record::Locks(held)) => LockTable::new(held),
+        Some(_) => return Err(damaged("locks")),
+    };
+    Ok(Locks { record, node, revision })
+}
+
+impl Locks {
+    /// Puts `table` in their place.
+    pub fn replace(self, txn: &mut Txn<'_>, table: LockTable<LockHolder>) {
+        let key = Key::Locks(self.node);
+        if table == self.record {
+            return;
+        }
+        match self.revision {
+            Some(revision) => txn.expect(key.clone(), revision),
+            None => txn.expect_absent(key.clone()),
+        }
+        match table.is_empty() {
+            true => txn.delete(key),
+            false => txn.put(key, Record::Locks(table.into_held())),
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use super::super::record::{Key, Record, Revision, SessionId, Stored};
 use super::cache::{Blocks, Records, Stamp};
 use super::feed::Feed;
 use super::file::File;
+use super::lockers::Lockers;
 use super::nodes::Nodes;
+use crate::mounts::freed_locks::FreedLocks;
 use crate::types::{Change, ChangeKind, Errno, Error, NodeId, Origin, Result, Timestamp};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -37,11 +39,20 @@ pub struct Core {
     pub alone: Mutex<Option<Revision>>,
     /// The newest commit whose change was taken in.
     pub applied: AtomicU64,
+    /// The newest commit of this session, and a bell that rings when changes were taken in.
+    pub committed: AtomicU64,
+    pub taken_in: Notify,
     /// What the store's clock is ahead of this machine's, in nanoseconds.
     pub clock_offset: AtomicI64,
     /// Files that the background task is to commit, and its bell.
     pub queue: Mutex<Vec<Arc<File>>>,
     pub queued: Notify,
+    /// Held while the background task commits what it took from the queue.
+    pub writing_back: tokio::sync::Mutex<()>,
+    /// Who holds locks here.
+    pub lockers: Lockers,
+    /// Tells those who wait for locks.
+    pub freed_locks: FreedLocks,
     /// Rings where an orphan may have become free.
     pub freed: Notify,
     /// Rings where others wait for this session to tell what it has open.
@@ -79,9 +90,14 @@ impl Core {
             alone: Mutex::new(None),
             // What became an orphan before this session began cannot be open in it.
             applied: AtomicU64::new(began.0),
+            committed: AtomicU64::new(began.0),
+            taken_in: Notify::new(),
             clock_offset: AtomicI64::new(0),
             queue: Mutex::new(Vec::new()),
             queued: Notify::new(),
+            writing_back: tokio::sync::Mutex::new(()),
+            lockers: Lockers::default(),
+            freed_locks: FreedLocks::default(),
             freed: Notify::new(),
             asked: Notify::new(),
             unclaimed: Mutex::default(),
@@ -161,6 +177,7 @@ impl Core {
         let outcome = outcome?;
         match outcome {
             Outcome::Committed(revision) => {
+                self.committed.fetch_max(revision.0, Ordering::AcqRel);
                 effects.apply(self, revision);
                 if let Some(origin) = origin {
                     self.tell(origin, &effects.keys(), &effects.data);

@@ -6,16 +6,17 @@ use super::commit::{FULL_TRIES, await_room, dentry_of, redo};
 use super::core::Core;
 use super::data;
 use super::file::File;
+use super::locks;
 use super::names::{NewFile, build_new};
 use super::nodes::Closed;
 use super::numbers;
 use super::orphans;
 use super::privileges;
 use super::view::{attr, entry, pending, records};
-use crate::mounts::OpenFile;
+use crate::mounts::{LockWatch, OpenFile};
 use crate::types::{
-    Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, Mode, Name, NodeId, OpenFlags, Origin,
-    Privileges, Result, Seek, SetAttr, Timestamp, end_of,
+    Access, AllocateMode, Attr, Caller, Entry, Errno, Error, FileKind, LockInTheWay, LockOwner, LockRange, LockRequest,
+    Mode, Name, NodeId, OpenFlags, Origin, Privileges, Result, Seek, SetAttr, Timestamp, end_of,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -200,6 +201,22 @@ impl OpenFile for Handle {
 
     async fn attr(&self) -> Result<Attr> {
         attr(&self.core, self.file.node).await
+    }
+
+    async fn lock(&self, request: &LockRequest) -> Result<()> {
+        locks::lock(&self.core, self.file.node, request).await
+    }
+
+    async fn unlock(&self, owner: LockOwner, range: LockRange) -> Result<()> {
+        locks::unlock(&self.core, self.file.node, owner, range).await
+    }
+
+    async fn lock_in_the_way(&self, request: &LockRequest) -> Result<Option<LockInTheWay>> {
+        locks::in_the_way(&self.core, self.file.node, request).await
+    }
+
+    fn watch_locks(&self) -> LockWatch {
+        self.core.freed_locks.watch(self.file.node)
     }
 
     fn backing_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -7,9 +7,9 @@
 //!
 //! What has reached this machine of others' changes is taken in before a file is opened or a name looked up (`intake`).
 //!
-//! The floors, each using only those before it: `dirty`, `cache`, `feed`, `file`, `nodes`; `core`; `commit`, `intake`;
-//! `view`, `numbers`, `privileges`, `removal`; `data`, `orphans`, `names`, `list`, `xattrs`; `attrs`, `rename`, `session`;
-//! `handle`, `tasks`; and this file, which unpacks and calls.
+//! The floors, each using only those before it: `dirty`, `cache`, `feed`, `file`, `nodes`, `lockers`, `process`; `core`;
+//! `commit`, `intake`; `view`, `numbers`, `privileges`, `removal`, `peers`; `data`, `orphans`, `names`, `list`, `xattrs`;
+//! `attrs`, `rename`, `locks`, `session`; `handle`, `tasks`; and this file, which unpacks and calls.
 
 mod attrs;
 mod cache;
@@ -22,11 +22,15 @@ mod file;
 mod handle;
 mod intake;
 mod list;
+mod lockers;
+mod locks;
 mod names;
 mod nodes;
 mod numbers;
 mod orphans;
+mod peers;
 mod privileges;
+mod process;
 mod removal;
 mod rename;
 mod session;
@@ -89,7 +93,13 @@ impl StoreVolume {
 #[deny(clippy::missing_trait_methods)]
 impl Volume for StoreVolume {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { opens: OpenStyle::PerHandle, freshness: Freshness::Pushed, read_only: false, passthrough: false }
+        Capabilities {
+            opens: OpenStyle::PerHandle,
+            freshness: Freshness::Pushed,
+            read_only: false,
+            passthrough: false,
+            own_locks: true,
+        }
     }
 
     fn changes(&self) -> ChangeStream {

@@ -6,17 +6,13 @@
 //! not count.
 
 use super::super::engine::{Batch, BlockChange, Expect, Outcome};
-use super::super::record::{Counter, Key, Prefix, Record, Revision, Session, SessionId, Stats, Stored};
+use super::super::record::{Key, Prefix, Record, Revision, Session, SessionId, Stats, Stored};
 use super::commit::{Txn, inode_of, redo, stats_of};
 use super::core::Core;
 use super::nodes::Removal;
+use super::peers;
 use super::removal::STEP;
-use crate::types::{NodeId, Result, Timestamp};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// A session that is not heard of for so long is given up.
-pub const LEASE: Duration = Duration::from_secs(30);
+use crate::types::{NodeId, Result};
 
 const PAGE: usize = 256;
 
@@ -40,7 +36,7 @@ async fn build_claim(txn: &mut Txn<'_>, node: NodeId) -> Result<bool> {
 
 /// Gives up sessions that are not heard of, and removes the orphans that nobody holds any more, many in one commit.
 pub async fn sweep(core: &Core) -> Result<()> {
-    let others = live_sessions(core).await?;
+    let others = peers::live(core).await?;
     let mut harvest = Vec::new();
     let mut after = None;
     loop {
@@ -57,38 +53,6 @@ pub async fn sweep(core: &Core) -> Result<()> {
             return gather(core, harvest).await;
         }
     }
-}
-
-/// The other sessions that are heard of; those that are not are ended. Notes whether there are any.
-async fn live_sessions(core: &Core) -> Result<Vec<(SessionId, Session)>> {
-    let counter = Key::Counter(Counter::NextSession);
-    let counted = core.store.get(std::slice::from_ref(&counter)).await?.pop().flatten();
-    let now = core.store.now().await?;
-    core.clock_offset.store(now.0.saturating_sub(Timestamp::now().0), Ordering::Relaxed);
-    let mut live = Vec::new();
-    for (key, stored) in core.store.scan(&Prefix::Sessions, None, usize::MAX).await? {
-        let (Key::Session(id), Record::Session(session)) = (&key, &stored.record) else { continue };
-        if *id == core.session {
-            continue;
-        }
-        let silent = now.0.saturating_sub(session.seen.0);
-        if silent <= LEASE.as_nanos() as i64 || !end_session(core, &key, stored.revision).await? {
-            live.push((*id, *session));
-        }
-    }
-    *core.alone.lock() = counted.filter(|_| live.is_empty()).map(|stored| stored.revision);
-    Ok(live)
-}
-
-/// Ends a session for good, unless it is heard of after all.
-async fn end_session(core: &Core, key: &Key, revision: Revision) -> Result<bool> {
-    let batch =
-        Batch { expect: vec![(key.clone(), Expect::At(revision))], delete: vec![key.clone()], ..Batch::default() };
-    let ended = matches!(core.commit(batch, None).await?, Outcome::Committed(_));
-    if ended {
-        tracing::warn!(?key, "a session was not heard of and is given up; what it had not committed is lost");
-    }
-    Ok(ended)
 }
 
 /// An orphan that nobody holds, and the commit that removes it. Opens of our own wait while this is there.

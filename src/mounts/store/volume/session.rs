@@ -4,6 +4,7 @@ use super::super::engine::{Batch, Expect, Outcome, Store};
 use super::super::record::{Counter, Inode, Key, Record, Revision, Session, SessionId, Stats, Stored};
 use super::core::Core;
 use super::feed::Feed;
+use super::process::Process;
 use crate::types::{Errno, Error, FileKind, Mode, NodeId, Result, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ async fn register(store: &dyn Store) -> Result<(SessionId, Revision)> {
         let Some(Stored { record: Record::Counter(next), revision }) = found else {
             return Err(Error::new("open", Errno::EIO).context("the store has no counter of sessions"));
         };
-        let session = Session { seen: store.now().await?, acknowledged: Revision::FIRST, pid: std::process::id() };
+        let session = own_record(store.now().await?, Revision::FIRST);
         let batch = Batch {
             expect: vec![(key.clone(), Expect::At(revision))],
             put: vec![
@@ -79,6 +80,11 @@ async fn register(store: &dyn Store) -> Result<(SessionId, Revision)> {
         }
     }
     Err(Error::new("open", Errno::EIO).context("other sessions begin all the time"))
+}
+
+fn own_record(seen: Timestamp, acknowledged: Revision) -> Session {
+    let Process { pid, started, place } = Process::own();
+    Session { seen, acknowledged, pid, started, place }
 }
 
 /// Claims the orphans that are open here and were not claimed yet; tells up to which commit that is done.
@@ -95,7 +101,7 @@ pub async fn claim_all(core: &Core) -> Result<Revision> {
 
 /// Tells that this session is alive, and up to which commit it has claimed what it has open.
 pub async fn heartbeat(core: &Core, acknowledged: Revision) -> Result<()> {
-    let session = Session { seen: core.store.now().await?, acknowledged, pid: std::process::id() };
+    let session = own_record(core.store.now().await?, acknowledged);
     let put = vec![(Key::Session(core.session), Record::Session(session))];
     core.commit(Batch { put, ..Batch::default() }, None).await?;
     Ok(())
@@ -114,8 +120,9 @@ pub async fn check(core: &Core) -> Result<()> {
     Err(Error::new("health", Errno::EIO).context(missing).context("unmount, and mount again"))
 }
 
-/// Ends the session: from now on others need not wait for it.
+/// Ends the session: from now on others need not wait for it, and its locks are gone.
 pub async fn end(core: &Core) -> Result<()> {
+    super::peers::drop_locks(core, core.session).await?;
     core.commit(Batch { delete: vec![Key::Session(core.session)], ..Batch::default() }, None).await?;
     Ok(())
 }

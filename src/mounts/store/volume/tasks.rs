@@ -72,11 +72,13 @@ async fn write_back(core: Arc<Core>) {
     loop {
         core.queued.notified().await;
         tokio::time::sleep(FLUSH_DELAY).await;
+        let busy = core.writing_back.lock().await;
         let files = std::mem::take(&mut *core.queue.lock());
         let mut failed = false;
         for file in files {
             failed |= !write_file(&core, &file).await;
         }
+        drop(busy);
         if failed {
             tokio::time::sleep(RETRY_DELAY).await;
         }
