@@ -2,6 +2,7 @@
 //! of errors, of orphans, of sessions that died, and how replicas learn of each other.
 
 mod costs;
+mod locks;
 pub mod probe;
 mod replicas;
 mod sessions;

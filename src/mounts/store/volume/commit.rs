@@ -210,7 +210,7 @@ impl Tries {
                 txn.forget();
                 if alone {
                     // Somebody else may have come; the background task looks.
-                    *core.alone.lock() = None;
+                    core.company.may_have_come();
                     core.freed.notify_one();
                 }
                 self.again(core).await
@@ -240,7 +240,7 @@ pub async fn await_room(core: &Core) {
 }
 
 /// Waits, also where a session thread polls that is none of the runtime's.
-async fn pause(core: &Core, time: Duration) {
+pub async fn pause(core: &Core, time: Duration) {
     let sleep = {
         let _inside = core.runtime.enter();
         tokio::time::sleep(time)

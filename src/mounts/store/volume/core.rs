@@ -3,6 +3,7 @@
 use super::super::engine::{Batch, BlockChange, Outcome, Store};
 use super::super::record::{Key, Record, Revision, SessionId, Stored};
 use super::cache::{Blocks, Records, Stamp};
+use super::company::Company;
 use super::feed::Feed;
 use super::file::File;
 use super::lockers::Lockers;
@@ -35,8 +36,10 @@ pub struct Core {
     pub nodes: Nodes,
     /// Inode numbers that this session reserved and has not used.
     pub numbers: Mutex<std::ops::Range<u64>>,
-    /// The revision of the counter of sessions at which this session was the only one.
-    pub alone: Mutex<Option<Revision>>,
+    /// Whether others have the store open.
+    pub company: Company,
+    /// All that were there before this session know of it.
+    pub known_to_all: AtomicBool,
     /// The newest commit whose change was taken in.
     pub applied: AtomicU64,
     /// The newest commit of this session, and a bell that rings when changes were taken in.
@@ -87,7 +90,8 @@ impl Core {
             blocks: Blocks::new(),
             nodes: Nodes::default(),
             numbers: Mutex::new(0..0),
-            alone: Mutex::new(None),
+            company: Company::default(),
+            known_to_all: AtomicBool::new(false),
             // What became an orphan before this session began cannot be open in it.
             applied: AtomicU64::new(began.0),
             committed: AtomicU64::new(began.0),
@@ -226,7 +230,7 @@ impl Core {
     pub fn forget_everything(&self) {
         self.records.clear();
         self.blocks.clear();
-        *self.alone.lock() = None;
+        self.company.may_have_come();
         self.send(Origin::OUTSIDE, ChangeKind::Everything);
     }
 

@@ -212,7 +212,7 @@ impl OpenFile for Handle {
     }
 
     async fn lock_in_the_way(&self, request: &LockRequest) -> Result<Option<LockInTheWay>> {
-        locks::in_the_way(&self.core, self.file.node, request).await
+        locks::find(&self.core, self.file.node, request).await
     }
 
     fn watch_locks(&self) -> LockWatch {

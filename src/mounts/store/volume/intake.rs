@@ -82,7 +82,9 @@ pub async fn take_in_own_commits(core: &Core) -> Result<()> {
 /// A session came, went, or told of what it has open: orphans may have become free.
 fn watch_sessions(core: &Core, keys: &[Key]) {
     if keys.contains(&Key::Counter(Counter::NextSession)) {
-        *core.alone.lock() = None;
+        core.company.may_have_come();
+        // It waits for us to tell that we know of it, and of our locks.
+        core.asked.notify_one();
     }
     if keys.iter().any(|key| matches!(key, Key::Session(_))) {
         core.freed.notify_one();

@@ -3,32 +3,38 @@
 //! All locks of a file are one record, changed only as it was read. Before a lock is given back, or becomes weaker, what
 //! was written in this session is committed; and one that was taken is told only when the changes of all commits before
 //! it were taken in. So whoever gets a lock reads what its last holder wrote.
+//!
+//! A session that is alone asks no store (`lockers`).
 
-use super::super::record::{LockHolder, SessionId};
+use super::super::record::LockHolder;
 use super::commit::{Txn, locks_of, redo};
 use super::core::Core;
 use super::data;
 use super::intake;
+use super::lockers::{InStore, OwnLocks, of_all, with_session};
 use super::peers;
+use crate::mounts::local_locks::told;
 use crate::mounts::locks::{HeldLock, LockTable};
 use crate::types::{Errno, Error, LockInTheWay, LockKind, LockOwner, LockRange, LockRequest, NodeId, Result};
-use std::collections::HashSet;
 
 /// [`crate::mounts::OpenFile::lock`]
 pub async fn lock(core: &Core, node: NodeId, request: &LockRequest) -> Result<()> {
-    let wanted = held(core, request);
+    core.check_alive()?;
+    let wanted = held(request);
+    while is_alone(core) {
+        let mut stripe = core.lockers.of(node).await;
+        if is_alone(core) {
+            take_here(stripe.entry(node).or_default(), wanted)?;
+            core.freed_locks.tell(node);
+            return Ok(());
+        }
+    }
+    peers::are_told(core).await?;
     if request.kind == LockKind::Read {
         // It may take the place of one for writing.
         commit_written(core).await;
     }
-    let mut lockers = core.lockers.of(node).lock().await;
-    let taken = take(core, node, &wanted).await;
-    if taken.as_ref().map_or_else(|error| error.errno() != Errno::EAGAIN, |()| true) {
-        // Where the answer was lost it may have been taken, and must be given back.
-        lockers.insert((node, request.owner));
-    }
-    drop(lockers);
-    taken?;
+    take(core, node, wanted).await?;
     core.freed_locks.tell(node);
     if let Err(error) = intake::take_in_own_commits(core).await {
         unlock(core, node, request.owner, request.range).await?;
@@ -37,25 +43,67 @@ pub async fn lock(core: &Core, node: NodeId, request: &LockRequest) -> Result<()
     Ok(())
 }
 
-fn held(core: &Core, request: &LockRequest) -> HeldLock<LockHolder> {
-    let owner = LockHolder { session: core.session, owner: request.owner };
-    HeldLock { range: request.range, owner, kind: request.kind, pid: request.pid }
+fn held(request: &LockRequest) -> HeldLock<LockOwner> {
+    let LockRequest { owner, kind, range, pid } = *request;
+    HeldLock { range, owner, kind, pid }
 }
 
-async fn take(core: &Core, node: NodeId, wanted: &HeldLock<LockHolder>) -> Result<()> {
-    redo!(core, "lock", None, |txn| build_take(&mut txn, node, wanted));
+fn is_alone(core: &Core) -> bool {
+    core.company.alone().is_some() && !core.deaf.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+fn in_the_way<O>(held: &HeldLock<O>) -> Error {
+    let HeldLock { range, kind, pid, .. } = held;
+    let (start, end) = (range.start(), range.end());
+    Error::new("lock", Errno::EAGAIN).context(format!("process {pid} has a {kind:?} lock of {start} to {end}"))
+}
+
+fn take_here(own: &mut OwnLocks, wanted: HeldLock<LockOwner>) -> Result<()> {
+    if let Some(held) = own.table.in_the_way(&wanted) {
+        return Err(in_the_way(held));
+    }
+    own.table.take(wanted);
+    own.changed_here();
     Ok(())
 }
 
-async fn build_take(txn: &mut Txn<'_>, node: NodeId, wanted: &HeldLock<LockHolder>) -> Result<()> {
-    let found = locks_of(txn, node).await?;
-    let mut table = found.record.clone();
-    if let Some(held) = first_in_the_way(txn.core, &mut table, wanted).await? {
-        let HeldLock { owner: LockHolder { session, .. }, range, kind, pid } = held;
-        let who = format!("process {pid} of session {} has a {kind:?} lock of {range:?}", session.0);
-        return Err(Error::new("lock", Errno::EAGAIN).context(who));
+/// Takes a lock in the store.
+async fn take(core: &Core, node: NodeId, wanted: HeldLock<LockOwner>) -> Result<()> {
+    let mut stripe = core.lockers.of(node).await;
+    let own = stripe.entry(node).or_default();
+    let taken = take_there(core, node, &own.table, &wanted).await;
+    match &taken {
+        Ok(()) => {
+            own.table.take(wanted);
+            own.store = InStore::Same;
+        }
+        Err(error) if error.errno() == Errno::EAGAIN => {}
+        Err(_) => own.store = InStore::Unlike,
     }
-    table.take(*wanted);
+    if own.is_idle() {
+        stripe.remove(&node);
+    }
+    taken
+}
+
+async fn take_there(core: &Core, node: NodeId, own: &LockTable<LockOwner>, wanted: &HeldLock<LockOwner>) -> Result<()> {
+    let wanted = with_session(wanted, core.session);
+    redo!(core, "lock", None, |txn| build_take(&mut txn, node, own, wanted));
+    Ok(())
+}
+
+async fn build_take(
+    txn: &mut Txn<'_>,
+    node: NodeId,
+    own: &LockTable<LockOwner>,
+    wanted: HeldLock<LockHolder>,
+) -> Result<()> {
+    let found = locks_of(txn, node).await?;
+    let mut table = of_all(&found.record, own, txn.core.session);
+    if let Some(held) = first_in_the_way(txn.core, &mut table, &wanted).await? {
+        return Err(in_the_way(&held));
+    }
+    table.take(wanted);
     found.replace(txn, table);
     Ok(())
 }
@@ -66,58 +114,88 @@ async fn first_in_the_way(
     table: &mut LockTable<LockHolder>,
     wanted: &HeldLock<LockHolder>,
 ) -> Result<Option<HeldLock<LockHolder>>> {
-    let mut live: HashSet<SessionId> = HashSet::from([core.session]);
     while let Some(held) = table.in_the_way(wanted).copied() {
         let session = held.owner.session;
-        if live.contains(&session) || !peers::has_ended(core, session).await? {
+        if session == core.session || !peers::has_ended(core, session).await? {
             return Ok(Some(held));
         }
         table.drop_owners(|holder| holder.session == session);
-        live.remove(&session);
     }
     Ok(None)
 }
 
 /// [`crate::mounts::OpenFile::unlock`]
 pub async fn unlock(core: &Core, node: NodeId, owner: LockOwner, range: LockRange) -> Result<()> {
-    let mut lockers = core.lockers.of(node).lock().await;
-    if !lockers.contains(&(node, owner)) {
+    let mut stripe = core.lockers.of(node).await;
+    let Some(own) = stripe.get_mut(&node) else { return Ok(()) };
+    let changed = own.table.give_back(owner, range);
+    if !changed && own.store != InStore::Unlike {
         return Ok(());
     }
-    commit_written(core).await;
-    let holder = LockHolder { session: core.session, owner };
-    let holds_more = redo!(core, "unlock", None, |txn| build_unlock(&mut txn, node, holder, range));
-    if !holds_more {
-        lockers.remove(&(node, owner));
+    own.changed_here();
+    let told = match is_alone(core) {
+        true => Ok(()),
+        false => {
+            commit_written(core).await;
+            tell_store(core, node, own).await
+        }
+    };
+    if own.is_idle() {
+        stripe.remove(&node);
     }
-    drop(lockers);
+    drop(stripe);
     core.freed_locks.tell(node);
+    told
+}
+
+/// Makes the store hold what is held here of a file.
+async fn tell_store(core: &Core, node: NodeId, own: &mut OwnLocks) -> Result<()> {
+    own.store = InStore::Unlike;
+    redo!(core, "unlock", None, |txn| build_tell(&mut txn, node, &own.table));
+    own.store = if own.table.is_empty() { InStore::Nothing } else { InStore::Same };
     Ok(())
 }
 
-/// Tells whether the holder has other locks of the file.
-async fn build_unlock(txn: &mut Txn<'_>, node: NodeId, holder: LockHolder, range: LockRange) -> Result<bool> {
+async fn build_tell(txn: &mut Txn<'_>, node: NodeId, own: &LockTable<LockOwner>) -> Result<()> {
     let found = locks_of(txn, node).await?;
-    let mut table = found.record.clone();
-    let changed = table.give_back(holder, range);
-    let holds_more = table.holds(holder);
-    if changed {
-        found.replace(txn, table);
+    let table = of_all(&found.record, own, txn.core.session);
+    found.replace(txn, table);
+    Ok(())
+}
+
+/// Puts into the store what is held here and it does not know, and commits what was written under locks that were given
+/// back. A session that is alone need not.
+pub async fn publish(core: &Core) -> Result<()> {
+    if is_alone(core) {
+        return Ok(());
     }
-    Ok(holds_more)
+    for stripe in core.lockers.stripes() {
+        let mut stripe = stripe.lock().await;
+        for (node, own) in stripe.iter_mut().filter(|(_, own)| own.is_to_be_told()) {
+            tell_store(core, *node, own).await?;
+        }
+        stripe.retain(|_, own| !own.is_idle());
+    }
+    commit_written(core).await;
+    Ok(())
 }
 
 /// [`crate::mounts::OpenFile::lock_in_the_way`]
-pub async fn in_the_way(core: &Core, node: NodeId, request: &LockRequest) -> Result<Option<LockInTheWay>> {
+pub async fn find(core: &Core, node: NodeId, request: &LockRequest) -> Result<Option<LockInTheWay>> {
+    let stripe = core.lockers.of(node).await;
+    let own = stripe.get(&node).map(|own| own.table.clone()).unwrap_or_default();
+    if is_alone(core) {
+        return Ok(own.in_the_way(&held(request)).map(told));
+    }
+    drop(stripe);
+    peers::are_told(core).await?;
     let mut txn = Txn::new(core, None);
-    let mut table = locks_of(&mut txn, node).await?.record;
-    let found = first_in_the_way(core, &mut table, &held(core, request)).await?;
+    let mut table = of_all(&locks_of(&mut txn, node).await?.record, &own, core.session);
+    let wanted = with_session(&held(request), core.session);
+    let found = first_in_the_way(core, &mut table, &wanted).await?;
     // A process of another session may be one of another machine.
-    Ok(found.map(|HeldLock { range, owner, kind, pid }| LockInTheWay {
-        kind,
-        range,
-        pid: if owner.session == core.session { pid } else { 0 },
-    }))
+    let pid_of = |held: &HeldLock<LockHolder>| if held.owner.session == core.session { held.pid } else { 0 };
+    Ok(found.map(|held| LockInTheWay { pid: pid_of(&held), ..told(&held) }))
 }
 
 /// Commits what was written in this session, to whatever file: a lock may guard others than its own. A failure is told
@@ -126,7 +204,7 @@ async fn commit_written(core: &Core) {
     let files = core.queue.lock().clone();
     for file in files {
         if let Err(error) = data::flush(core, &file, false).await {
-            tracing::warn!(%error, node = %file.node, "what was written could not be committed before a lock was given back");
+            tracing::warn!(%error, node = %file.node, "not committed before a lock was given back");
         }
     }
     // What the background task is about to commit is not in the queue any more.

@@ -7,13 +7,15 @@
 //!
 //! What has reached this machine of others' changes is taken in before a file is opened or a name looked up (`intake`).
 //!
-//! The floors, each using only those before it: `dirty`, `cache`, `feed`, `file`, `nodes`, `lockers`, `process`; `core`;
+//! The floors, each using only those before it: `dirty`, `cache`, `feed`, `file`, `nodes`, `lockers`, `company`,
+//! `process`; `core`;
 //! `commit`, `intake`; `view`, `numbers`, `privileges`, `removal`, `peers`; `data`, `orphans`, `names`, `list`, `xattrs`;
 //! `attrs`, `rename`, `locks`, `session`; `handle`, `tasks`; and this file, which unpacks and calls.
 
 mod attrs;
 mod cache;
 mod commit;
+mod company;
 mod core;
 mod data;
 mod dirty;

@@ -2,20 +2,27 @@
 
 use super::super::engine::{Batch, Expect, Outcome};
 use super::super::record::{Counter, Key, Prefix, Record, Session, SessionId, Stored};
-use super::commit::{Txn, locks_of, redo};
+use super::commit::{Txn, locks_of, pause, redo};
 use super::core::Core;
 use super::process;
-use crate::types::{NodeId, Result, Timestamp};
+use crate::types::{Errno, Error, NodeId, Result, Timestamp};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A session that is not heard of for so long is given up.
 const LEASE: Duration = Duration::from_secs(30);
+
+/// One that lives has this much longer to tell that it knows of another.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often one looks whether it has.
+const LOOK: Duration = Duration::from_millis(20);
 
 const PAGE: usize = 256;
 
 /// The other sessions that live; those that do not are ended. Notes whether there are any.
 pub async fn live(core: &Core) -> Result<Vec<(SessionId, Session)>> {
+    let stamp = core.company.stamp();
     let counter = Key::Counter(Counter::NextSession);
     let counted = core.store.get(std::slice::from_ref(&counter)).await?.pop().flatten();
     let now = core.store.now().await?;
@@ -27,8 +34,25 @@ pub async fn live(core: &Core) -> Result<Vec<(SessionId, Session)>> {
             live.push((*id, *session));
         }
     }
-    *core.alone.lock() = counted.filter(|_| live.is_empty()).map(|stored| stored.revision);
+    core.company.looked(&stamp, counted.filter(|_| live.is_empty()).map(|stored| stored.revision));
     Ok(live)
+}
+
+/// Returns when all other sessions know of this one: until then they may hold locks that no store knows of.
+///
+/// Errors: `EIO` where one does not tell, though it lives.
+pub async fn are_told(core: &Core) -> Result<()> {
+    let start = Instant::now();
+    while !core.known_to_all.load(Ordering::Relaxed) {
+        if live(core).await?.iter().all(|(_, session)| session.acknowledged >= core.began) {
+            core.known_to_all.store(true, Ordering::Relaxed);
+        } else if start.elapsed() > LEASE + PATIENCE {
+            return Err(Error::new("lock", Errno::EIO).context("another session of the store does not tell its locks"));
+        } else {
+            pause(core, LOOK).await;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a session has ended, by itself or because it does not live any more; then it is ended.

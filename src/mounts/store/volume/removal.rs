@@ -63,7 +63,7 @@ pub async fn lose_name<'a>(txn: &mut Txn<'a>, node: NodeId) -> Result<Loss<'a>> 
         return Ok(Loss { node, fate: Fate::Lives });
     }
     txn.expect(Key::Inode(node), inode.revision);
-    let alone = *txn.core.alone.lock();
+    let alone = txn.core.company.alone();
     let removal = alone.filter(|_| stats.allocated <= STEP).and_then(|at| Some((at, txn.core.nodes.remove(node)?)));
     let Some((at, removal)) = removal else {
         let claimed = orphan(txn, node);

@@ -5,6 +5,7 @@ use super::data;
 use super::feed::Found;
 use super::file::File;
 use super::intake;
+use super::locks;
 use super::orphans;
 use super::session;
 use crate::types::{Errno, Result};
@@ -127,12 +128,14 @@ async fn keep(core: Arc<Core>) {
     }
 }
 
-/// Claims the orphans that are open here, and tells, after a while, that this was done.
+/// Claims the orphans that are open here, puts what locks are held into the store, and tells, after a while, that this
+/// was done.
 ///
 /// The while is for callers that have found a file by its name and are about to open it: they get it, although it was
 /// replaced in between.
 async fn tell(core: &Core) -> Result<()> {
     let applied = session::claim_all(core).await?;
+    locks::publish(core).await?;
     tokio::time::sleep(GRACE).await;
     session::heartbeat(core, applied).await
 }
