@@ -46,4 +46,5 @@ mod programs;
 mod read_only;
 mod semantics;
 mod store_volume;
+mod suites;
 mod volume_posix;

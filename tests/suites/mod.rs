@@ -1,0 +1,3 @@
+//! Public suites, run as their authors made them, and a crowd of our own.
+
+mod pjdfstest;
