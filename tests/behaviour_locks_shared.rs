@@ -8,6 +8,7 @@ use crate::harness::{Failed, Kind, MountSpec, Scene, Sessions, changed_within, p
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -179,6 +180,46 @@ on_pairs! {
             assert_eq!(counted, "ok\n1|25|325\n2|25|325\n3|25|325\n4|25|325\n");
         }
     }
+}
+
+/// A store at one place to be written and at another only to be read, beside a disk.
+fn read_only_view(kind: Kind, sessions: Sessions) -> Scene {
+    let view = |at| MountSpec::new(at, kind).source("volume-shared");
+    Scene::with_mounts(kind, sessions, vec![MountSpec::new("/", Kind::Disk), view("a"), view("b").read_only()])
+}
+
+#[test]
+fn a_lock_of_a_read_only_mount_holds_in_the_other() {
+    for sessions in [Sessions::Nested, Sessions::Single] {
+        let scene = read_only_view(Kind::Memory, sessions);
+        let a = open(&scene.root().join("a/l"));
+        let b = File::open(scene.root().join("b/l")).expect("open");
+        flock(&b, FlockOperation::NonBlockingLockShared).expect("free");
+        assert_eq!(flock(&a, FlockOperation::NonBlockingLockExclusive).errno(), Errno::WOULDBLOCK, "{sessions:?}");
+        flock(&b, FlockOperation::Unlock).expect("unlock");
+        flock(&a, FlockOperation::NonBlockingLockExclusive).expect("free");
+        assert_eq!(flock(&b, FlockOperation::NonBlockingLockShared).errno(), Errno::WOULDBLOCK, "{sessions:?}");
+        drop((a, b));
+        scene.end();
+    }
+}
+
+#[test]
+fn a_disk_beside_a_store_in_one_session_has_locks_too() {
+    let scene = read_only_view(Kind::Memory, Sessions::Single);
+    let path = scene.root().join("l");
+    let holder = scene.actor("hold-range", &path, &[1500, 100, 50]);
+    assert!(changed_within(Duration::from_secs(10), || scene.root().join("l.held").exists()));
+    let file = open(&path);
+    assert_eq!(lock_range(&file, Owner::OpenFile, Lock::Read, 149, 1).errno(), Errno::AGAIN);
+    let conflict = conflicting_lock(&file, Lock::Read, 0, 0).expect("F_GETLK");
+    assert_eq!(conflict, Some((Lock::Write, 100, 50, holder.pid().as_raw_pid())));
+    wait_for_range(&file, Lock::Write, 0, 0).expect("its turn comes");
+    holder.text();
+    drop(open(&path)); // as POSIX has it, this ends the locks of the process
+    flock(open(&path), FlockOperation::NonBlockingLockExclusive).expect("free");
+    drop(file);
+    scene.end();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::freed_locks::{FreedLocks, LockWatch};
 use super::locks::{HeldLock, LockTable};
-use crate::types::{Errno, Error, LockInTheWay, LockOwner, LockRange, LockRequest, NodeId, Result};
+use crate::types::{LockInTheWay, LockOwner, LockRange, LockRequest, NodeId, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 
@@ -13,31 +13,14 @@ pub struct LocalLocks {
     freed: FreedLocks,
 }
 
-fn wanted(request: &LockRequest) -> HeldLock<LockOwner> {
-    let LockRequest { owner, kind, range, pid } = *request;
-    HeldLock { range, owner, kind, pid }
-}
-
-/// The lock that a request met, as it is told.
-pub fn told<O>(held: &HeldLock<O>) -> LockInTheWay {
-    LockInTheWay { kind: held.kind, range: held.range, pid: held.pid }
-}
-
-/// That another owner's lock is in the way.
-pub fn in_the_way<O>(held: &HeldLock<O>) -> Error {
-    let HeldLock { range, kind, pid, .. } = held;
-    let (start, end) = (range.start(), range.end());
-    Error::new("lock", Errno::EAGAIN).context(format!("process {pid} has a {kind:?} lock of {start} to {end}"))
-}
-
 impl LocalLocks {
     /// [`super::OpenFile::lock`]
     pub fn lock(&self, node: NodeId, request: &LockRequest) -> Result<()> {
         let mut tables = self.tables.lock();
         let table = tables.entry(node).or_default();
-        let wanted = wanted(request);
+        let wanted = HeldLock::wanted(request);
         if let Some(held) = table.in_the_way(&wanted) {
-            return Err(in_the_way(held));
+            return Err(held.refusal());
         }
         table.take(wanted);
         drop(tables);
@@ -62,7 +45,7 @@ impl LocalLocks {
 
     /// [`super::OpenFile::lock_in_the_way`]
     pub fn in_the_way(&self, node: NodeId, request: &LockRequest) -> Option<LockInTheWay> {
-        self.tables.lock().get(&node)?.in_the_way(&wanted(request)).map(told)
+        self.tables.lock().get(&node)?.in_the_way(&HeldLock::wanted(request)).map(HeldLock::told)
     }
 
     /// [`super::OpenFile::watch_locks`]
@@ -74,7 +57,7 @@ impl LocalLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{LockKind, Origin};
+    use crate::types::{Errno, LockKind, Origin};
     use futures::FutureExt;
 
     const NODE: NodeId = NodeId(5);

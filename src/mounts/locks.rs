@@ -4,7 +4,7 @@
 //! the range (so a lock becomes stronger or weaker, is split, or grows together with its neighbours), and locks of
 //! different owners may overlap only where both are for reading.
 
-use crate::types::{LockKind, LockRange};
+use crate::types::{Errno, Error, LockInTheWay, LockKind, LockOwner, LockRange, LockRequest};
 
 /// A lock that is held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -17,6 +17,28 @@ pub struct HeldLock<O> {
     pub kind: LockKind,
     /// The process that took it.
     pub pid: u32,
+}
+
+impl HeldLock<LockOwner> {
+    /// What a request asks for, as it would be held.
+    pub fn wanted(request: &LockRequest) -> HeldLock<LockOwner> {
+        let LockRequest { owner, kind, range, pid } = *request;
+        HeldLock { range, owner, kind, pid }
+    }
+}
+
+impl<O> HeldLock<O> {
+    /// As it is told to whom it is in the way.
+    pub fn told(&self) -> LockInTheWay {
+        LockInTheWay { kind: self.kind, range: self.range, pid: self.pid }
+    }
+
+    /// That it is in the way.
+    pub fn refusal(&self) -> Error {
+        let HeldLock { range, kind, pid, .. } = self;
+        let (start, end) = (range.start(), range.end());
+        Error::new("lock", Errno::EAGAIN).context(format!("process {pid} has a {kind:?} lock of {start} to {end}"))
+    }
 }
 
 /// The locks of one file, in the order of their first bytes.

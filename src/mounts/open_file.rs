@@ -62,7 +62,7 @@ pub trait OpenFile: Send + Sync + 'static {
     ///
     /// The lock is the file's and not the handle's: it lasts until its owner gives it back, through any handle. Whoever
     /// has got it reads what was written before the last holder gave it back. Errors: `EAGAIN` where the lock of another
-    /// owner is in the way; `ENOLCK` where there are too many.
+    /// owner is in the way.
     async fn lock(&self, request: &LockRequest) -> Result<()>;
 
     /// Gives back what `owner` holds of the range; to hold nothing there is no error. What was written before is

@@ -13,14 +13,13 @@ use super::data;
 use super::intake;
 use super::lockers::{InStore, OwnLocks, of_all, with_session};
 use super::peers;
-use crate::mounts::local_locks::told;
 use crate::mounts::locks::{HeldLock, LockTable};
-use crate::types::{Errno, Error, LockInTheWay, LockKind, LockOwner, LockRange, LockRequest, NodeId, Result};
+use crate::types::{Errno, LockInTheWay, LockKind, LockOwner, LockRange, LockRequest, NodeId, Result};
 
 /// [`crate::mounts::OpenFile::lock`]
 pub async fn lock(core: &Core, node: NodeId, request: &LockRequest) -> Result<()> {
     core.check_alive()?;
-    let wanted = held(request);
+    let wanted = HeldLock::wanted(request);
     while is_alone(core) {
         let mut stripe = core.lockers.of(node).await;
         if is_alone(core) {
@@ -43,24 +42,13 @@ pub async fn lock(core: &Core, node: NodeId, request: &LockRequest) -> Result<()
     Ok(())
 }
 
-fn held(request: &LockRequest) -> HeldLock<LockOwner> {
-    let LockRequest { owner, kind, range, pid } = *request;
-    HeldLock { range, owner, kind, pid }
-}
-
 fn is_alone(core: &Core) -> bool {
     core.company.alone().is_some() && !core.deaf.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-fn in_the_way<O>(held: &HeldLock<O>) -> Error {
-    let HeldLock { range, kind, pid, .. } = held;
-    let (start, end) = (range.start(), range.end());
-    Error::new("lock", Errno::EAGAIN).context(format!("process {pid} has a {kind:?} lock of {start} to {end}"))
-}
-
 fn take_here(own: &mut OwnLocks, wanted: HeldLock<LockOwner>) -> Result<()> {
     if let Some(held) = own.table.in_the_way(&wanted) {
-        return Err(in_the_way(held));
+        return Err(held.refusal());
     }
     own.table.take(wanted);
     own.changed_here();
@@ -101,7 +89,7 @@ async fn build_take(
     let found = locks_of(txn, node).await?;
     let mut table = of_all(&found.record, own, txn.core.session);
     if let Some(held) = first_in_the_way(txn.core, &mut table, &wanted).await? {
-        return Err(in_the_way(&held));
+        return Err(held.refusal());
     }
     table.take(wanted);
     found.replace(txn, table);
@@ -185,17 +173,17 @@ pub async fn find(core: &Core, node: NodeId, request: &LockRequest) -> Result<Op
     let stripe = core.lockers.of(node).await;
     let own = stripe.get(&node).map(|own| own.table.clone()).unwrap_or_default();
     if is_alone(core) {
-        return Ok(own.in_the_way(&held(request)).map(told));
+        return Ok(own.in_the_way(&HeldLock::wanted(request)).map(HeldLock::told));
     }
     drop(stripe);
     peers::are_told(core).await?;
     let mut txn = Txn::new(core, None);
     let mut table = of_all(&locks_of(&mut txn, node).await?.record, &own, core.session);
-    let wanted = with_session(&held(request), core.session);
+    let wanted = with_session(&HeldLock::wanted(request), core.session);
     let found = first_in_the_way(core, &mut table, &wanted).await?;
     // A process of another session may be one of another machine.
     let pid_of = |held: &HeldLock<LockHolder>| if held.owner.session == core.session { held.pid } else { 0 };
-    Ok(found.map(|held| LockInTheWay { pid: pid_of(&held), ..told(&held) }))
+    Ok(found.map(|held| LockInTheWay { pid: pid_of(&held), ..held.told() }))
 }
 
 /// Commits what was written in this session, to whatever file: a lock may guard others than its own. A failure is told
