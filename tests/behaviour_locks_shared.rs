@@ -182,6 +182,35 @@ on_pairs! {
     }
 }
 
+#[test]
+fn a_server_that_is_killed_amid_transactions_loses_none_that_was_told() {
+    program::need(&["sqlite3"]);
+    let mut pair = Pair::in_two_processes();
+    pair.scene.takes(Duration::from_secs(180));
+    let query = |dir: &Path, sql: &str| {
+        let program = pair.scene.program("sqlite3").dir(dir);
+        program.args(["-init", "/dev/null", "-bail", "-cmd", ".timeout 60000", "desk.db", sql]).text()
+    };
+    query(&pair.a, "create table n(who text, v int)");
+    assert!(changed_within(Duration::from_secs(2), || pair.b.join("desk.db").exists()));
+    // Each notes what it was told is committed, until it is told otherwise.
+    let script = "for i in $(seq 60); do sqlite3 -init /dev/null -bail -cmd '.timeout 60000' desk.db \"insert into n values('$1', $i)\" 2>/dev/null || exit 0; echo >> \"$2\"; done";
+    let told = |who: &str| pair.scene.home().join(format!("told-{who}"));
+    let [a, b] = [(&pair.a, "a"), (&pair.b, "b")]
+        .map(|(dir, who)| pair.scene.program("bash").dir(dir).args(["-c", script, "bash", who]).arg(told(who)).start());
+    let lines = |who: &str| std::fs::read(told(who)).map_or(0, |text| text.len());
+    assert!(changed_within(Duration::from_secs(60), || lines("b") >= 5), "both write");
+    pair.second.as_mut().expect("it runs").kill();
+    a.text();
+    b.text();
+    let counted = query(&pair.a, "pragma integrity_check; select who, count(*) from n group by who");
+    // The one that was under way may have been committed and not told.
+    let right = [0, 1].map(|more| format!("ok\na|60\nb|{}\n", lines("b") + more));
+    assert!(lines("b") < 60 && right.contains(&counted), "{counted} and not {right:?}");
+    drop(pair.second.take());
+    pair.end();
+}
+
 /// A store at one place to be written and at another only to be read, beside a disk.
 fn read_only_view(kind: Kind, sessions: Sessions) -> Scene {
     let view = |at| MountSpec::new(at, kind).source("volume-shared");

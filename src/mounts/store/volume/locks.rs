@@ -5,6 +5,8 @@
 //! it were taken in. So whoever gets a lock reads what its last holder wrote.
 //!
 //! A session that is alone asks no store (`lockers`).
+//!
+//! Locks (async): a stripe of `lockers`, before `writing_back` and the `order` of a file.
 
 use super::super::record::LockHolder;
 use super::commit::{Txn, locks_of, redo};
