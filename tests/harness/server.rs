@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How long mounting may take, and ending.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The type that `statfs(2)` tells of a FUSE mount.
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
+
 /// A running server.
 pub struct Server {
     child: Child,
@@ -40,12 +43,13 @@ impl Server {
         }
     }
 
-    /// Whether all mounts are in the kernel's table and answer. They are asked what no cache of the kernel answers, as a
-    /// dead mount that a killed server left there may be in the table too.
+    /// Whether all mounts are in the kernel's table and answer, the last server's dead ones not among them. They are
+    /// asked what no cache of the kernel answers, and what tells them from the bare directory below.
     fn serves(&self, mountpoints: &[PathBuf]) -> bool {
         let table = mount_table::below(&self.dir);
         let there = |dir: &PathBuf| table.iter().any(|entry| entry.is_fuse() && entry.at == *dir);
-        mountpoints.iter().all(there) && mountpoints.iter().all(|dir| rustix::fs::statvfs(dir).is_ok())
+        let answers = |dir: &PathBuf| rustix::fs::statfs(dir).is_ok_and(|found| found.f_type == FUSE);
+        mountpoints.iter().all(there) && mountpoints.iter().all(answers)
     }
 
     /// Its process.
