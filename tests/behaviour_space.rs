@@ -1,11 +1,12 @@
 //! Holes, reservations, and files larger than four gigabytes.
 
-use crate::harness::{Failed, each_kind, put, random, slurp};
+use crate::harness::{Failed, changed_within, each_kind, put, random, slurp};
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use std::fs::{File, metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 fn open(path: &Path) -> File {
     File::options().read(true).write(true).create(true).truncate(false).open(path).expect("open")
@@ -179,5 +180,32 @@ each_kind! {
         let beyond = file.write_at(b"x", i64::MAX as u64).errno();
         assert!([Errno::FBIG, Errno::INVAL].contains(&beyond), "{beyond}");
         assert_eq!(rustix::fs::ftruncate(&file, u64::MAX).errno(), Errno::INVAL);
+    }
+
+    fn files_are_counted(scene) {
+        let place = scene.path().to_owned();
+        let told = || rustix::fs::statvfs(&place).expect("statvfs");
+        let used = || {
+            let told = told();
+            told.f_files - told.f_ffree
+        };
+        if !scene.kind().is_store() {
+            // A disk is shared with whatever else runs on the machine; what it could hold stays the same.
+            assert_eq!(told().f_files, rustix::fs::statvfs(scene.home()).expect("statvfs").f_files);
+            return;
+        }
+        let before = used();
+        assert!(before >= 1 && told().f_ffree > 1_000_000, "{before} used, {} free", told().f_ffree);
+        std::fs::create_dir(scene.at("dir")).expect("mkdir");
+        (0..10).for_each(|index| put(scene.at(format!("dir/{index}")), b"bytes"));
+        std::os::unix::fs::symlink("0", scene.at("dir/link")).expect("symlink");
+        std::fs::hard_link(scene.at("dir/0"), scene.at("dir/second name")).expect("link");
+        assert_eq!(used(), before + 12, "each file once, whatever its kind and its names");
+        let df = scene.program("df").args(["--output=iused"]).arg(scene.path()).text();
+        assert_eq!(df.lines().nth(1).map(str::trim), Some((before + 12).to_string().as_str()), "df -i: {df}");
+        scene.remount_if_kept();
+        assert_eq!(used(), before + 12, "after the next mount");
+        std::fs::remove_dir_all(scene.at("dir")).expect("rm -r");
+        assert!(changed_within(Duration::from_secs(10), || used() == before), "{} of {before}", used());
     }
 }

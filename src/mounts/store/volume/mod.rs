@@ -61,6 +61,10 @@ use tokio::sync::broadcast::error::RecvError;
 /// The unit in which `statfs` counts, in bytes.
 const STATFS_UNIT: u64 = 4096;
 
+/// The room, in bytes, by which `statfs` judges how many files may still be made: nothing else bounds them, and an empty
+/// file takes less.
+const FILE_ROOM: u64 = 1024;
+
 /// A filesystem in a store.
 pub struct StoreVolume {
     core: Arc<Core>,
@@ -243,8 +247,8 @@ impl Volume for StoreVolume {
             blocks: usage.used.saturating_add(usage.free) / STATFS_UNIT,
             free: usage.free / STATFS_UNIT,
             available: usage.free / STATFS_UNIT,
-            files: 0,
-            files_free: 0,
+            files: usage.files.saturating_add(usage.free / FILE_ROOM),
+            files_free: usage.free / FILE_ROOM,
             name_max: NAME_MAX as u32,
         })
     }
