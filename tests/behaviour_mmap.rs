@@ -5,7 +5,7 @@ use crate::harness::sys::Mapping;
 use crate::harness::{Failed, each_kind, program, put, random, slurp};
 use rustix::io::Errno;
 use std::fs::{File, remove_file};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 /// A child's role: writes its number `numbers[0]` into the page `numbers[1]` of a shared mapping.
 pub fn map_and_write(part: &Part) {
@@ -85,6 +85,20 @@ each_kind! {
         mapping.write(0, b"still mine");
         mapping.sync().expect("msync");
         assert_eq!(mapping.read(0, 10), b"still mine");
+    }
+
+    fn a_file_opened_past_the_cache_can_be_mapped(scene) {
+        let path = scene.at("direct");
+        let bytes = random::bytes(8, 16_384);
+        put(&path, &bytes);
+        let file = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path).expect("open");
+        let mapping = Mapping::new(&file, 16_384, true, true).expect("O_DIRECT and mmap go together");
+        assert!(mapping.read(0, 16_384) == bytes);
+        mapping.write(5000, b"through the mapping");
+        mapping.sync().expect("msync");
+        drop((mapping, file));
+        scene.remount_if_kept();
+        assert_eq!(&slurp(&path)[5000..5019], b"through the mapping");
     }
 
     fn processes_share_a_mapping(scene) {

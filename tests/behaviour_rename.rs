@@ -147,6 +147,17 @@ each_kind! {
         assert!(reads > 20, "only {reads} reads");
     }
 
+    fn signals_make_no_change_fail(scene) {
+        crate::harness::program::need(&["python3"]);
+        let script = "import os, signal\n\
+            signal.signal(signal.SIGALRM, lambda *_: None)\n\
+            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\n\
+            for n in range(300):\n    open('a', 'w').close()\n    os.rename('a', 'b')\n    os.mkdir('d')\n    \
+            os.link('b', 'd/c')\n    os.unlink('b')\n    os.rename('d/c', 'e')\n    os.rmdir('d')\n\
+            signal.setitimer(signal.ITIMER_REAL, 0)\nprint(sorted(os.listdir()))";
+        assert_eq!(scene.program("python3").args(["-c", script]).text(), "['e']\n");
+    }
+
     fn an_open_file_can_be_moved(scene) {
         create_dir(scene.at("d")).expect("mkdir");
         put(scene.at("f"), b"start");

@@ -61,6 +61,25 @@ each_kind! {
         assert_eq!(&bytes, b"OLD");
     }
 
+    fn a_number_is_not_used_again_while_its_file_is_held(scene) {
+        let held: Vec<File> = (0..20).map(|index| open_new(&scene.at(format!("h{index}")))).collect();
+        let numbers: Vec<u64> = held.iter().map(|file| file.metadata().expect("fstat").ino()).collect();
+        for index in 0..20 {
+            remove_file(scene.at(format!("h{index}"))).expect("unlink");
+        }
+        // A filesystem that hands out the lowest free number would come to them now.
+        for round in 0..300 {
+            let path = scene.at(format!("n{}", round % 100));
+            let _ = remove_file(&path);
+            let number = open_new(&path).metadata().expect("fstat").ino();
+            assert!(!numbers.contains(&number), "{number} is another file's, which is open");
+        }
+        for (file, number) in held.iter().zip(numbers) {
+            let told = file.metadata().expect("fstat");
+            assert_eq!((told.ino(), told.nlink()), (number, 0));
+        }
+    }
+
     fn several_holders_share_it(scene) {
         let path = scene.at("shared");
         let one = open_new(&path);

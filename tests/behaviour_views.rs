@@ -121,6 +121,30 @@ on_each! {
         assert!(changed_within(Duration::from_secs(2), || held.metadata().expect("fstat").nlink() == 0));
     }
 
+    fn writers_on_both_never_wait_for_each_other(a, b) {
+        // Each change at one place is told to the kernel of the other, which asks back while its own writers hold locks.
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|threads| {
+            for (dir, writer) in [a, b, a, b].into_iter().zip(0..) {
+                let done = &done;
+                threads.spawn(move || {
+                    for round in 0..150 {
+                        put(dir.join("both"), random::bytes(round, 5000));
+                        put(dir.join(format!("{writer}-new")), b"new");
+                        rename(dir.join(format!("{writer}-new")), dir.join("taken by turns")).expect("rename");
+                        let _ = remove_file(dir.join(format!("{}", round % 7)));
+                        put(dir.join(format!("{}", (round + writer) % 7)), b"others remove it");
+                        let names = read_dir(dir).expect("readdir").map(|entry| entry.expect("an entry").file_name());
+                        names.for_each(|name| drop(metadata(dir.join(name))));
+                    }
+                    done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                });
+            }
+        });
+        assert_eq!(done.into_inner(), 4);
+        assert_eq!(tree::told(a).into_keys().collect::<Vec<_>>(), tree::told(b).into_keys().collect::<Vec<_>>());
+    }
+
     fn trees_show_whole(a, b) {
         tree::make(&a.join("tree"), 200, 4);
         tree::assert_same(&tree::told(&a.join("tree")), &tree::told(&b.join("tree")));

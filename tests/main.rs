@@ -21,6 +21,7 @@ mod behaviour_times;
 mod behaviour_unlinked;
 mod behaviour_views;
 mod behaviour_xattr;
+mod cases;
 mod command;
 mod config;
 mod conformance;

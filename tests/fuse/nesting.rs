@@ -2,6 +2,7 @@
 
 use super::faulty::Faulty;
 use super::tree::{Parts, Tree, errno, soon};
+use crate::harness::drop_caches;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -66,10 +67,6 @@ impl Nested {
             }
         }
     }
-}
-
-fn drop_caches() {
-    fs::write("/proc/sys/vm/drop_caches", "3").expect("caches dropped (this test runs as root)");
 }
 
 fn on_both(test: impl Fn(&Nested)) {

@@ -52,3 +52,8 @@ pub fn changed_within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool 
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Makes the kernel forget the files that nobody holds, on the whole machine.
+pub fn drop_caches() {
+    std::fs::write("/proc/sys/vm/drop_caches", "3").expect("caches dropped (the tests run as root)");
+}

@@ -16,7 +16,7 @@ pub mod server;
 pub mod sys;
 pub mod tree;
 
-pub use expect::{Failed, changed_within, put, slurp};
+pub use expect::{Failed, changed_within, drop_caches, put, slurp};
 pub use kind::{Kind, Sessions};
 pub(crate) use kind::{each_kind, each_stored_kind, each_stored_kind_in_full};
 pub use program::Program;

@@ -53,6 +53,13 @@ impl Scene {
         Program { scene: self, command }
     }
 
+    /// The command that tells how the scene's mount is, as JSON.
+    #[track_caller]
+    pub fn status(&self) -> Program<'_> {
+        let program = self.program(env!("CARGO_BIN_EXE_workfs")).args(["status", "--json"]).arg(self.root());
+        program.dir(self.home()).env("WORKFS_STATE_DIR", self.home().join("state"))
+    }
+
     /// A script for bash, which stops at the first command that fails. Its words `$1` and on are `arguments`.
     #[track_caller]
     pub fn bash(&self, script: &str, arguments: &[&Path]) -> String {

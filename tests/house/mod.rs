@@ -1,7 +1,7 @@
 //! The laws of the house, read from its sources: floors, circles, sizes, unsafe lines, and that no test is forgotten.
 
 mod imports;
-mod source;
+pub mod source;
 
 use imports::{Import, Imports};
 use source::{Source, package, read_sources};

@@ -3,7 +3,7 @@
 mod journal;
 pub mod load;
 
-use crate::harness::{Kind, Program, Scene, Sessions, full, random, slurp};
+use crate::harness::{Kind, Scene, Sessions, full, random, slurp};
 use journal::{Expected, Step};
 use std::time::Duration;
 
@@ -75,28 +75,23 @@ fn sqlite_keeps_what_was_closed_in_a_single_session() {
     survives_kills(Kind::Sqlite, Sessions::Single);
 }
 
-fn status(scene: &Scene) -> Program<'_> {
-    let program = scene.program(env!("CARGO_BIN_EXE_workfs")).args(["status", "--json"]).arg(scene.root());
-    program.dir(scene.home()).env("WORKFS_STATE_DIR", scene.home().join("state"))
-}
-
 #[test]
 fn status_tells_a_dead_mount_from_a_live_one() {
     for sessions in [Sessions::Nested, Sessions::Single] {
         let mut scene = Scene::new(Kind::Sqlite, sessions);
         std::fs::write(scene.at("f"), b"kept").expect("write");
-        let live = status(&scene).output();
+        let live = scene.status().output();
         assert_eq!(live.status.code(), Some(0), "{}", String::from_utf8_lossy(&live.stderr));
         let told: serde_json::Value = serde_json::from_slice(&live.stdout).expect("JSON");
         let pid = scene.server().pid().as_raw_pid().to_string();
         assert!(told.to_string().contains(&pid), "its process is told: {told}");
         scene.kill();
-        let dead = status(&scene).output();
+        let dead = scene.status().output();
         assert_eq!(dead.status.code(), Some(3), "dead: {}", String::from_utf8_lossy(&dead.stdout));
         scene.mount();
         assert_eq!(slurp(scene.at("f")), b"kept");
-        assert_eq!(status(&scene).output().status.code(), Some(0));
+        assert_eq!(scene.status().output().status.code(), Some(0));
         scene.unmount();
-        assert_eq!(status(&scene).output().status.code(), Some(4), "nothing is mounted");
+        assert_eq!(scene.status().output().status.code(), Some(4), "nothing is mounted");
     }
 }

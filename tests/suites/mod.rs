@@ -1,3 +1,4 @@
-//! Public suites, run as their authors made them, and a crowd of our own.
+//! Public suites, run as their authors made them.
 
+mod fsx;
 mod pjdfstest;
