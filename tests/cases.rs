@@ -10,7 +10,7 @@ const CASES: &[Case] = &[
     (
         "M1",
         "programs that write at once tear no git object, no database and no text, and bring no NUL byte in",
-        &["many_writers::git_sqlite_and_yaml_work_side_by_side"],
+        &["many_writers::git_sqlite_and_yaml_work_side_by_side", "suites::a_crowd_leaves_everything_in_order"],
     ),
     ("M2", "git appends to its logs when branches are switched", &["programs::branches_are_switched"]),
     (
