@@ -12,10 +12,13 @@ each_stored_kind! {
     fn fsx_agrees_with_its_model(scene) {
         program::need(&["fsx"]);
         scene.takes(Duration::from_secs(1800));
-        let operations = if full() { "1000000" } else { "20000" };
-        let seed = random::seed().to_string();
-        let fsx = scene.program("fsx").dir(scene.home()).args(["-f", CONFIG, "-N", operations, "-S", &seed, "-P"]);
-        let said = fsx.arg(scene.home()).arg(scene.at("exercised")).text();
-        assert!(said.contains("All operations completed"), "{said}");
+        let seed = random::seed();
+        // In many runs: fsx keeps what it mapped to read, and Linux gives a process some 65,000 mappings.
+        for run in 0..if full() { 50 } else { 1 } {
+            let seed = seed.wrapping_add(run).to_string();
+            let fsx = scene.program("fsx").dir(scene.home()).args(["-f", CONFIG, "-N", "20000", "-S", &seed, "-P"]);
+            let said = fsx.arg(scene.home()).arg(scene.at("exercised")).text();
+            assert!(said.contains("All operations completed"), "{said}");
+        }
     }
 }
