@@ -3,6 +3,7 @@
 mod dead;
 mod faults;
 mod life;
+mod limits;
 mod words;
 
 use crate::harness::deadline::Deadline;

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::report::Report;
 use crate::state::short_path;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -64,9 +65,18 @@ pub fn listen(socket: &Path) -> io::Result<UnixListener> {
 }
 
 /// Answers whoever connects, each in a task of its own, until it is dropped. Returns never.
+///
+/// Where no more files can be opened, one that is held for this is given up for a moment: a mount in that state is the
+/// one whose status is asked.
 pub async fn serve(listener: UnixListener, answer: Arc<impl Answer>) {
+    let mut held = None;
     loop {
-        match listener.accept().await {
+        held = held.or_else(|| File::open("/dev/null").ok());
+        let mut accepted = listener.accept().await;
+        if accepted.is_err() && held.take().is_some() {
+            accepted = listener.accept().await;
+        }
+        match accepted {
             Ok((stream, _)) => {
                 let answer = answer.clone();
                 tokio::spawn(async move {

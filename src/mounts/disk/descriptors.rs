@@ -5,18 +5,18 @@
 //! could write to its file (`ETXTBSY`), and others wait for the close (`IN_CLOSE_WRITE`). One that only reads goes
 //! later; until then it keeps the space of a file that was removed beside the volume.
 
+use super::fd_cache::FdCache;
 use super::nodes::Node;
 use crate::mounts::CacheUse;
 use crate::types::{Access, Result};
 use parking_lot::{Condvar, Mutex};
-use quick_cache::sync::Cache;
 use rustix::fs::OFlags;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// How many descriptors are kept.
+/// The most descriptors that are kept.
 const KEPT: usize = 128;
 
 /// How long one that can write is kept after its last use.
@@ -68,7 +68,7 @@ mod sleep {
 pub struct Descriptors {
     start: Instant,
     /// By [`Node::serial`].
-    kept: Cache<u64, Arc<Backing>>,
+    kept: FdCache<Arc<Backing>>,
     stop: Mutex<bool>,
     wake: Condvar,
     /// What may wake the sweeper: see `sleep`.
@@ -81,7 +81,7 @@ impl Descriptors {
     pub fn new() -> Arc<Descriptors> {
         Arc::new(Descriptors {
             start: Instant::now(),
-            kept: Cache::new(KEPT),
+            kept: FdCache::new(KEPT),
             stop: Mutex::new(false),
             wake: Condvar::new(),
             sleep: AtomicU8::new(sleep::SHORT),

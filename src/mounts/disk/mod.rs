@@ -13,6 +13,7 @@ mod attributes;
 mod core;
 mod credentials;
 mod descriptors;
+mod fd_cache;
 mod feed;
 mod file;
 mod host;

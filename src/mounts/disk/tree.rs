@@ -5,13 +5,13 @@
 //! beyond it the file is walked to by the names that led to it; if what is found there is another file, the answer is
 //! `ESTALE`.
 
+use super::fd_cache::FdCache;
 use super::host::{self, failed};
 use super::identity::{self, Key, Seen};
 use super::nodes::{Node, Nodes};
 use super::sys::Handle;
 use crate::mounts::CacheUse;
 use crate::types::{Entry, Errno, Error, FileKind, Name, NodeId, Result, Validity};
-use quick_cache::sync::Cache;
 use rustix::fs::{OFlags, ResolveFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The most descriptors kept for directories where everything else is found by handle.
 const KEPT_BESIDE_HANDLES: usize = 512;
 
-/// The most descriptors kept where nothing is found by handle, if the limit of the process is high enough.
+/// The most descriptors kept where nothing is found by handle.
 const KEPT_WITHOUT_HANDLES: usize = 4096;
 
 /// The most names that lead to one file; a longer way is a circle of old names.
@@ -40,7 +40,7 @@ pub struct Tree {
     /// The nodes that are known.
     pub nodes: Nodes,
     /// By [`Node::serial`].
-    kept: Cache<u64, Arc<OwnedFd>>,
+    kept: FdCache<Arc<OwnedFd>>,
 }
 
 /// A descriptor of a node's file, good for everything but reading and writing.
@@ -76,7 +76,7 @@ impl Tree {
         let opened = identity.handle.as_ref().map(|handle| handle.open(fd.as_fd(), host::PATH));
         let by_handle = matches!(opened, Some(Ok(_)));
         let (nodes, root_node) = Nodes::new(identity, by_handle);
-        let kept = Cache::new(if by_handle { KEPT_BESIDE_HANDLES } else { descriptors_to_keep() });
+        let kept = FdCache::new(if by_handle { KEPT_BESIDE_HANDLES } else { KEPT_WITHOUT_HANDLES });
         Ok(Tree { root: fd, root_node, by_handle, nodes, kept })
     }
 
@@ -265,12 +265,6 @@ fn walk_once(start: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<OwnedFd> 
             return found;
         }
     }
-}
-
-/// A quarter of what the process may open, since programs that use the volume open files too.
-fn descriptors_to_keep() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit / 4).unwrap_or(KEPT_WITHOUT_HANDLES).clamp(16, KEPT_WITHOUT_HANDLES)
 }
 
 #[cfg(test)]
