@@ -28,6 +28,17 @@ pub fn die_with_parent(command: &mut Command, signal: i32) {
     }
 }
 
+/// Sets the size of a file by its name (`truncate(2)`), which opens nothing.
+pub fn truncate(path: &Path, size: u64) -> Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let size = libc::off_t::try_from(size).map_err(|_| Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: the path ends with NUL and outlives the call.
+    match unsafe { libc::truncate(path.as_ptr(), size) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
 /// The size of an extended attribute's value, asked for with an empty buffer (`getxattr(2)`).
 pub fn xattr_size(path: &Path, name: &CStr) -> Result<usize> {
     let path = CString::new(path.as_os_str().as_bytes())?;

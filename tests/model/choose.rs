@@ -76,7 +76,9 @@ impl Chooser {
 
     fn mode(&mut self) -> Mode {
         let bits = [0o644, 0o755, 0o600, 0o777, 0o640, 0o444];
-        Mode::new(self.of(&bits))
+        // Through the kernel the umask takes its part.
+        let umask = if self.through_kernel { 0o022 } else { 0 };
+        Mode::new(self.of(&bits) & !umask)
     }
 
     /// Around the borders of pages and blocks, and now and then far away.
@@ -177,6 +179,8 @@ impl Chooser {
 
     fn creation(&mut self, model: &Model, known: &dyn Fn(Id) -> bool) -> Op {
         let (at, mode, who) = (self.at(model, known), self.mode(), self.who());
+        // A file that is there, a host opens only for whom it allows.
+        let who = if model.child(at).is_some() { Who::Root } else { who };
         let flags = OpenFlags { exclusive: self.one_in(3), ..self.flags() };
         match model.child(at).map(|id| model.inode(id).kind()) {
             // To open one of these is the kernel's business, and takes somebody at its other end.

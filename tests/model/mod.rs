@@ -5,6 +5,8 @@ mod choose;
 mod contents;
 mod fsck;
 mod inside;
+mod kernel;
+mod mounted;
 mod names;
 mod op;
 mod reference;
@@ -25,7 +27,7 @@ use workfs::mounts::store::memory::MemoryStore;
 use world::Habits;
 
 /// A host's clock ticks, and its files are read.
-const DISK: Habits = Habits { noatime: false, tick: 20_000_000, store: false };
+const DISK: Habits = Habits { noatime: false, tick: 20_000_000, counts_room: false };
 
 /// Steps of a short run, and of a long one.
 const SHORT: u64 = 10_000;

@@ -209,6 +209,7 @@ impl Op {
                 model.slots[*slot] = None;
             }
             Op::Write { data, .. } if data.is_empty() => {}
+            Op::Write { slot, data, .. } if model.appends_too_far(*slot, data.len()) => return refused(Errno::EFBIG),
             Op::Write { slot, offset, data, who } => {
                 let handle = model.handle(*slot);
                 let append = handle.flags.append;

@@ -6,7 +6,7 @@
 
 use super::contents::Contents;
 use std::collections::BTreeMap;
-use workfs::types::{Access, Errno, FileKind, Mode, OpenFlags, SetAttr, SetTime, Timestamp};
+use workfs::types::{Access, Errno, FILE_MAX, FileKind, Mode, OpenFlags, SetAttr, SetTime, Timestamp};
 
 /// A file of the model.
 pub type Id = u64;
@@ -263,6 +263,12 @@ impl Model {
 
     pub fn handle(&self, slot: usize) -> Handle {
         self.slots[slot].expect("the file is open")
+    }
+
+    /// Whether an append would pass the largest file.
+    pub fn appends_too_far(&self, slot: usize, len: usize) -> bool {
+        let handle = self.handle(slot);
+        handle.flags.append && self.contents(handle.node).size + len as u64 > FILE_MAX
     }
 
     pub fn may_write(&self, slot: usize) -> bool {

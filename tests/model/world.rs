@@ -43,8 +43,8 @@ pub struct Habits {
     pub noatime: bool,
     /// How far a time may lie before the operation: the tick of a host's clock.
     pub tick: i64,
-    /// Sizes of directories and what files occupy are a store's.
-    pub store: bool,
+    /// What a file takes up is known to the byte when nothing is pending. A kernel keeps what it was told before.
+    pub counts_room: bool,
 }
 
 /// Says in what an answer is wrong.
@@ -103,7 +103,7 @@ pub fn compare(model: &mut Model, id: Id, seen: &Attr, habits: Habits) -> Result
     if right != told {
         return Err(format!("file {id}: kind, mode, owner, group, links and size\nright: {right:?}\ngiven: {told:?}"));
     }
-    if habits.store && inode.earlier.is_empty() && seen.blocks * 512 > room {
+    if habits.counts_room && inode.earlier.is_empty() && seen.blocks * 512 > room {
         return Err(format!("file {id} takes {} blocks, and {room} bytes at most", seen.blocks));
     }
     if inode.is_dir() && inode.names == 0 {
