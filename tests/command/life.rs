@@ -365,3 +365,23 @@ fn the_notes_may_lie_deep() {
     with(&["umount", "work"]);
     assert!(!desk.is_mounted());
 }
+
+#[test]
+fn a_database_that_was_taken_away_takes_nothing_more() {
+    for (what, word) in [("rm desk.db", "removed"), ("cp desk.db other.db; mv other.db desk.db", "replaced")] {
+        let desk = Desk::new();
+        desk.does(&["mount", "work", "-m", "db=sqlite:./desk.db"]);
+        let shell = |script: &str| {
+            said(&Command::new("bash").args(["-ec", script]).current_dir(&desk.root).output().expect("bash"))
+        };
+        assert_eq!(shell("echo before > work/db/f").code, Some(0));
+        assert_eq!(shell(what).code, Some(0));
+        assert!(shell("cat work/db/f").out == "before\n", "what is there is still read");
+        let refused = shell("echo after > work/db/g");
+        assert!(refused.code == Some(1) && refused.err.contains("Input/output error"), "{refused:?}");
+        let health = desk.status()["mounts"].to_string();
+        assert!(health.contains(word), "{health}");
+        desk.run(&["umount", "work"]).fails(1, &[word, "desk.db"]);
+        assert!(!desk.is_mounted());
+    }
+}

@@ -3,7 +3,10 @@
 use crate::types::{Errno, Error, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Bytes of a page.
@@ -35,6 +38,8 @@ pub enum Role {
 /// on it in this process.
 pub struct Database {
     path: PathBuf,
+    /// Which file it was when it was prepared: device and number.
+    file: OnceLock<(u64, u64)>,
 }
 
 impl Database {
@@ -57,7 +62,30 @@ impl Database {
         if path.is_dir() {
             return refuse(Errno::EISDIR, format!("{} is a directory; name a file in it", path.display()));
         }
-        Ok(Database { path })
+        Ok(Database { path, file: OnceLock::new() })
+    }
+
+    /// From now on the path must lead to the file to which it leads now.
+    pub fn hold(&self) -> Result<()> {
+        let file = std::fs::metadata(&self.path).map_err(|error| Error::from_io("open", error))?;
+        self.file.get_or_init(|| (file.dev(), file.ino()));
+        Ok(())
+    }
+
+    /// Whether the path still leads to the file that was opened. SQLite goes on in one that lost its name, and all that
+    /// is written there is lost in the end.
+    ///
+    /// # Errors
+    /// `EIO` where it does not.
+    pub fn check(&self) -> Result<()> {
+        let why = match (std::fs::metadata(&self.path), self.file.get()) {
+            (Ok(found), Some(file)) if *file != (found.dev(), found.ino()) => "replaced by another file",
+            (Err(error), _) if error.kind() == ErrorKind::NotFound => "removed",
+            _ => return Ok(()),
+        };
+        let path = self.path.display();
+        Err(Error::new("commit", Errno::EIO)
+            .context(format!("{path} was {why}; what would be written now would be lost")))
     }
 
     /// Where it lies.

@@ -74,6 +74,7 @@ impl SqliteStore {
     pub async fn open(path: &Path, namespace: &str) -> Result<Arc<SqliteStore>> {
         let database = Arc::new(Database::at(path)?);
         let found = schema::prepare(&database, namespace, connect::BUSY).await?;
+        database.hold()?;
         let feed = Arc::new(Feed::new(found.id, found.revision));
         let readers = Readers::open(Arc::clone(&database), found.id).await?;
         let committer = Committer::open(Arc::clone(&database), found.id, found.block_size, Arc::clone(&feed)).await?;
@@ -115,15 +116,12 @@ impl SqliteStore {
         }
         self.feed.close();
         self.readers.close().await?;
-        self.committer.close().await
+        self.committer.close().await?;
+        self.database.check()
     }
 
     async fn measure(&self) -> Result<Usage> {
-        if !self.database.path().exists() {
-            // SQLite goes on in the file that lost its name, and all of it is lost at the end.
-            let why = format!("{} was removed; what is written now is lost", self.database.path().display());
-            return Err(Error::new("usage", Errno::EIO).context(why));
-        }
+        self.database.check()?;
         let mut script = Script::new();
         script.write(format_args!(
             "SELECT files, (SELECT page_count FROM pragma_page_count),

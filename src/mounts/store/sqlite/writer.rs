@@ -285,6 +285,7 @@ impl Committer {
         let told: Vec<Told> = batches.iter().map(|batch| Told::of(batch, self.block_size)).collect();
         let script = commit::write(self.ns, self.block_size, batches, &told, durable).map_err(Failure::Failed)?;
         let (sql, arguments) = script.finish();
+        self.database.check().map_err(Failure::Failed)?;
         let connection = self.connection(writer).await.map_err(Failure::Failed)?;
         match execute(connection, sql, arguments).await {
             Ok(last) => {
