@@ -1,9 +1,11 @@
 //! How a disk volume finds its nodes again, and what it holds for that.
 
 use crate::disk::{Disk, RD, RW, errno, is_root, name, now, refusal};
+use crate::harness::changed_within;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use std::time::Duration;
 use workfs::mounts::{OpenStyle, Volume};
 use workfs::types::{Caller, Errno, FileKind, Mode, NodeId, RenameMode};
 
@@ -220,6 +222,29 @@ fn other_filesystems_below_the_root_have_numbers_of_their_own() {
         fs::metadata(disk.path("other")).expect("stat").dev(),
         fs::metadata(disk.path(".")).expect("stat").dev()
     );
+}
+
+#[test]
+fn what_is_mounted_below_the_root_can_be_unmounted_soon_after_its_last_use() {
+    if !is_root() {
+        return;
+    }
+    let disk = Disk::in_memory();
+    fs::create_dir(disk.path("other")).expect("made");
+    let Some(_tmpfs) = Mounted::new(&["-t", "tmpfs", "none"], disk.path("other")) else { return };
+    fs::create_dir_all(disk.path("other/a/b")).expect("made");
+    fs::write(disk.path("other/a/b/f"), "text").expect("written");
+    let mut dir = disk.look(disk.root, "other").attr.node;
+    for below in ["a", "b"] {
+        disk.list(dir, 10, true);
+        dir = disk.look(dir, below).attr.node;
+    }
+    let file = disk.look(dir, "f").attr.node;
+    assert_eq!(disk.read(file).expect("read"), b"text");
+    now(disk.volume.sync()).expect("synced");
+    let unmounted = || rustix::mount::unmount(disk.path("other"), rustix::mount::UnmountFlags::empty()).is_ok();
+    assert!(changed_within(Duration::from_secs(5), unmounted), "the nodes are known and keep nothing busy");
+    assert_eq!(errno(disk.volume.getattr(file)), Errno::ESTALE);
 }
 
 /// A volume on an overlay, which has no handles, over a file `f`; `None` where none can be mounted.

@@ -1,9 +1,9 @@
 //! From a node to its file: by handle, by a descriptor that was kept, or by walking to it once more.
 //!
-//! As root on a filesystem with handles no descriptor is kept for a file, since `open_by_handle_at(2)` finds it. Else
-//! (an ordinary user; another filesystem mounted below the root) an `O_PATH` descriptor is kept, up to a bound, and
-//! beyond it the file is walked to by the names that led to it; if what is found there is another file, the answer is
-//! `ESTALE`.
+//! As root on a filesystem with handles no descriptor is kept for a file, since `open_by_handle_at(2)` finds it; what lies
+//! on another filesystem, mounted below the root, is walked to by the names that led to it, since a descriptor would
+//! keep that mounted. An ordinary user keeps an `O_PATH` descriptor of each, up to a bound, and walks beyond it. If what
+//! is found at the end of a walk is another file, the answer is `ESTALE`.
 
 use super::fd_cache::FdCache;
 use super::host::{self, failed};
@@ -110,8 +110,15 @@ impl Tree {
                 let fd = handle.open(self.root.as_fd(), host::PATH).map_err(failed(operation))?;
                 Ok(PathFd::Fresh(fd))
             }
+            _ if self.is_in_a_mount(node.by_handle) => self.walk_to(operation, node).map(PathFd::Fresh),
             _ => self.kept_fd(operation, node).map(PathFd::Kept),
         }
+    }
+
+    /// Whether a node lies on a filesystem that is mounted inside the root's: a descriptor that is kept there would keep
+    /// it from being unmounted.
+    fn is_in_a_mount(&self, by_handle: bool) -> bool {
+        self.by_handle && !by_handle
     }
 
     fn kept_fd(&self, operation: &'static str, node: &Node) -> Result<Arc<OwnedFd>> {
@@ -167,7 +174,8 @@ impl Tree {
         let by_handle = self.by_handle && seen.identity.key.mount == self.root_node.identity.key.mount;
         let needs_place = seen.identity.kind == FileKind::Directory || !by_handle;
         let node = self.nodes.remember(seen.identity, by_handle, needs_place.then(|| (dir.id, name.clone())));
-        if let Some(fd) = keep.filter(|_| needs_place && !self.kept.contains_key(&node.serial)) {
+        let may_keep = needs_place && !self.is_in_a_mount(by_handle) && !self.kept.contains_key(&node.serial);
+        if let Some(fd) = keep.filter(|_| may_keep) {
             self.kept.insert(node.serial, Arc::new(fd));
         }
         let entry = self.entry(&node, &seen.stat);
