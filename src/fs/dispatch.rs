@@ -156,7 +156,7 @@ where
             Ok(value) => (self.answer)(value, Some(self.reply)),
             Err(error) => {
                 refused(self.operation, &error, &self.counters);
-                self.reply.refuse(error.errno());
+                self.reply.refuse(told(&error));
             }
         }
     }
@@ -183,13 +183,21 @@ where
     }
 }
 
+/// The error number that the kernel is given. See [`DEADLINE`].
+fn told(error: &Error) -> Errno {
+    match error.errno() {
+        Errno::ETIMEDOUT => Errno::EIO,
+        errno => errno,
+    }
+}
+
 fn refused(operation: Operation, error: &Error, counters: &Counters) {
     // A name that is not there is an ordinary answer.
     if error.errno() == Errno::ENOENT {
         return;
     }
     counters.failed();
-    if error.errno() == Errno::EIO {
+    if told(error) == Errno::EIO {
         tracing::warn!(operation = operation.name(), %error, "failed");
     } else {
         tracing::debug!(operation = operation.name(), %error, "refused");

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::report::Report;
-use crate::state::short_path;
+use crate::state::{Entry, short_path};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Runtime;
@@ -42,6 +42,8 @@ pub enum Reply {
     Status(Box<Report>),
     /// To `Unmount`: it is unmounted, and everything is written out.
     Done,
+    /// To `Unmount`: it is ending already, and was not asked by this one.
+    Ending,
     /// It failed.
     Failed(Failure),
 }
@@ -122,6 +124,29 @@ pub async fn ask(socket: &Path, request: Request, deadline: Duration) -> io::Res
 /// Those of [`ask`]; what `epoll_create(2)` says.
 pub fn ask_and_wait(socket: &Path, request: Request, deadline: Duration) -> io::Result<Reply> {
     runtime()?.block_on(ask(socket, request, deadline))
+}
+
+/// Asks the process of `entry` how it is; `None`: it is gone. One that does not listen is just starting, or was killed
+/// and is about to be gone: it is given `patience` for that.
+///
+/// # Errors
+/// Those of [`ask`].
+pub async fn ask_status(
+    socket: &Path,
+    entry: &Entry,
+    deadline: Duration,
+    patience: Duration,
+) -> io::Result<Option<Reply>> {
+    let end = Instant::now() + patience;
+    while entry.is_alive() {
+        match ask(socket, Request::Status, deadline).await {
+            Err(error) if error.kind() != io::ErrorKind::TimedOut && Instant::now() < end => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            answer => return answer.map(Some),
+        }
+    }
+    Ok(None)
 }
 
 /// The runtime of a command that only asks.

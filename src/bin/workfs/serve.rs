@@ -145,10 +145,12 @@ async fn mount_and_wait(
     // No folder is kept busy; every path is absolute by now.
     #[expect(clippy::disallowed_methods, reason = "it is done once, when every path is absolute")]
     std::env::set_current_dir("/").map_err(|error| Error::from_io("leave the folder", error))?;
+    // Noted before it is there: whoever is killed now leaves a mount that others can tell of.
+    let entry = entry(job);
+    job.state.write(&entry)?;
     let view = Arc::new(mount(job, workspace).await?);
     let (sender, requests) = mpsc::channel(1);
-    let served =
-        Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry: entry(job), unmount: sender });
+    let served = Arc::new(Served { view: view.clone(), workspace: workspace.clone(), entry, unmount: sender });
     let control = match announce(job, &served, notes, ready) {
         Ok(control) => control,
         Err(error) => {
@@ -193,7 +195,6 @@ fn announce(
     let listener = control::listen(&socket)
         .map_err(|error| Error::from_io("control socket", error).context(socket.display().to_string()))?;
     let control = tokio::spawn(control::serve(listener, served.clone()));
-    job.state.write(&served.entry)?;
     ready(notes).map_err(|error| Error::from_io("mount", error).context("whoever asked for the mount is gone"))?;
     Ok(control)
 }
@@ -261,11 +262,10 @@ impl Answer for Served {
 
 impl Served {
     async fn ask_unmount(&self, lazy: bool) -> Reply {
-        let ending = || Reply::Failed(Failure::new("it is ending already"));
         let (reply, receiver) = oneshot::channel();
         match self.unmount.send(Ask { lazy, reply }).await {
-            Ok(()) => receiver.await.unwrap_or_else(|_| ending()),
-            Err(_) => ending(),
+            Ok(()) => receiver.await.unwrap_or(Reply::Ending),
+            Err(_) => Reply::Ending,
         }
     }
 

@@ -1,13 +1,12 @@
 //! `workfs status`.
 
 use crate::cli;
-use crate::control::{self, Reply, Request};
+use crate::control::{self, Reply};
 use crate::failure::{DEAD, Failure, NOT_MOUNTED};
 use crate::output;
 use crate::report::{MountReport, Report};
 use crate::state::{Entry, StateDir};
 use serde::Serialize;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use workfs::fs;
@@ -16,6 +15,8 @@ use workfs::types::Errno;
 
 /// How long a mount may take to say how it is.
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long a process that does not listen may take to listen, or to be gone.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// A mount, as far as it can be told.
 #[derive(Serialize)]
@@ -77,27 +78,13 @@ async fn ask_all(state: &StateDir, entries: Vec<Entry>) -> Vec<Told> {
 }
 
 async fn ask(state: &StateDir, entry: Entry) -> Told {
-    if !entry.is_alive() {
-        return dead(entry);
-    }
-    let error = match control::ask(&state.socket(&entry.mountpoint), Request::Status, ANSWER).await {
-        Ok(Reply::Status(report)) => return Told::Live(report),
-        Ok(_) => "it answered something else than it was asked".to_owned(),
-        Err(error) if error.kind() != ErrorKind::TimedOut && is_dying(&entry).await => return dead(entry),
+    let error = match control::ask_status(&state.socket(&entry.mountpoint), &entry, ANSWER, SETTLE).await {
+        Ok(None) => return dead(entry),
+        Ok(Some(Reply::Status(report))) => return Told::Live(report),
+        Ok(Some(_)) => "it answered something else than it was asked".to_owned(),
         Err(error) => error.to_string(),
     };
     Told::Silent { entry, error }
-}
-
-/// Whether a process that listens no more is gone within a moment: one that was killed closes its socket at once.
-async fn is_dying(entry: &Entry) -> bool {
-    for _ in 0..200 {
-        if !entry.is_alive() {
-            return true;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    false
 }
 
 fn dead(entry: Entry) -> Told {

@@ -6,10 +6,10 @@ use crate::failure::Failure;
 use crate::mountpoint;
 use crate::process;
 use crate::state::{Entry, StateDir};
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 use workfs::fs::{self, Found, Unmount};
+use workfs::types::Errno;
 
 /// How long the process may take to answer at all.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -28,20 +28,27 @@ pub fn run(arguments: &cli::Umount) -> Result<(), Failure> {
     match state.entry(&mountpoint) {
         Some(entry) if entry.is_alive() => ask(&state, &entry, arguments.lazy),
         Some(entry) => clean(&state, &entry),
-        None => without_entry(&mountpoint, arguments.lazy),
+        None => without_entry(&state, &mountpoint, arguments.lazy),
     }
 }
 
 fn ask(state: &StateDir, entry: &Entry, lazy: bool) -> Result<(), Failure> {
     let socket = state.socket(&entry.mountpoint);
     // Writing out may take long; that nobody listens is known sooner.
-    if let Err(error) = control::ask_and_wait(&socket, Request::Status, ANSWER) {
-        // One that was killed closes its socket at once, and is gone a little later.
-        let dying = error.kind() != ErrorKind::TimedOut && process::wait_gone(entry.pid, entry.process_start, END);
-        return if dying { clean(state, entry) } else { silent(entry, lazy, &error) };
+    let heard =
+        control::runtime().and_then(|runtime| runtime.block_on(control::ask_status(&socket, entry, ANSWER, END)));
+    match heard {
+        Ok(Some(_)) => {}
+        Ok(None) => return clean(state, entry),
+        Err(error) => return silent(entry, lazy, &error),
     }
     match control::ask_and_wait(&socket, Request::Unmount { lazy }, UNMOUNT) {
         Ok(Reply::Done) => {}
+        // It still writes out what is pending.
+        Ok(Reply::Ending) if process::wait_gone(entry.pid, entry.process_start, UNMOUNT) => return clean(state, entry),
+        Ok(Reply::Ending) => {
+            return Err(Failure::new(format!("process {} has ended its mount, and is not gone", entry.pid)));
+        }
         Ok(Reply::Failed(failure)) if lazy => return Err(failure),
         Ok(Reply::Failed(failure)) => return Err(with_way_out(failure, entry)),
         Ok(Reply::Status(_)) => return Err(Failure::new("the daemon answered something else than it was asked")),
@@ -88,7 +95,7 @@ fn clean(state: &StateDir, entry: &Entry) -> Result<(), Failure> {
 }
 
 /// A mount of which nothing is noted: of another user, or of another state directory.
-fn without_entry(mountpoint: &Path, lazy: bool) -> Result<(), Failure> {
+fn without_entry(state: &StateDir, mountpoint: &Path, lazy: bool) -> Result<(), Failure> {
     let shown = mountpoint.display();
     if !fs::mounted_at(mountpoint)?.is_some_and(|mount| mount.is_workfs()) {
         return Err(Failure::new(format!(
@@ -97,5 +104,13 @@ fn without_entry(mountpoint: &Path, lazy: bool) -> Result<(), Failure> {
         )));
     }
     let lazily = lazy || matches!(fs::probe(mountpoint), Found::Dead);
-    Ok(fs::unmount_top(mountpoint, if lazily { Unmount::Lazily } else { Unmount::Now })?)
+    let unmounted = fs::unmount_top(mountpoint, if lazily { Unmount::Lazily } else { Unmount::Now });
+    unmounted.map_err(|error| match error.errno() {
+        Errno::EBUSY => Failure::new(format!(
+            "{shown} is in use, or holds other mounts, and nothing is noted of it in {}; set WORKFS_STATE_DIR to what \
+             it was mounted with, or `workfs umount --lazy {shown}` detaches it with all that is mounted in it",
+            state.path().display()
+        )),
+        _ => error.into(),
+    })
 }

@@ -74,9 +74,9 @@ impl Room {
         Ok(Room { free, empty: empty * PAGE, ..room })
     }
 
-    /// Bytes that can still be added, all in all.
+    /// Bytes that can still be added, all in all. What is empty inside can be used only while the WAL has its room.
     pub fn left(&self) -> u64 {
-        (self.free + self.empty).saturating_sub(self.reserve)
+        self.free.checked_sub(self.reserve).map_or(0, |free| free + self.empty)
     }
 
     /// Takes room for `added` bytes, if there is: they are written to the WAL first, and the database grows by what
@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(room.left(), 70);
         assert!(!room.take(60), "it would not fit into the WAL and the database");
         assert!(room.take(40) && room.take(30) && !room.take(1));
+        assert_eq!(Room { free: 29, empty: 50, reserve: 30 }.left(), 0, "nothing can be written to the WAL");
         room.empty = 35;
         assert!(!room.take(31), "the WAL has no room for it");
         assert!(room.take(30) && room.free == 30 && room.empty == 5);
