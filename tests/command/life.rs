@@ -385,3 +385,16 @@ fn a_database_that_was_taken_away_takes_nothing_more() {
         assert!(!desk.is_mounted());
     }
 }
+
+#[test]
+fn a_store_on_a_read_only_disk_says_what_it_needs() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("disk")).expect("mkdir");
+    rustix::mount::mount("none", desk.path("disk"), "tmpfs", rustix::mount::MountFlags::empty(), None)
+        .expect("a tmpfs");
+    desk.does(&["mount", "work", "-m", "db=sqlite:./disk/desk.db"]);
+    desk.does(&["umount", "work"]);
+    rustix::mount::mount_remount(desk.path("disk"), rustix::mount::MountFlags::RDONLY, "").expect("read-only");
+    desk.run(&["mount", "work", "-m", "db=sqlite:./disk/desk.db:ro"])
+        .fails(1, &["disk/desk.db", "read-only", "copy it elsewhere"]);
+}

@@ -1,6 +1,7 @@
 //! Connections to the database file, and what their failures mean.
 
 use crate::types::{Errno, Error, Result};
+use rustix::fs::StatVfsMountFlags;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, Row};
 use std::io::ErrorKind;
@@ -133,6 +134,11 @@ impl Database {
             .disable_statement_logging()
     }
 
+    fn lies_on_read_only(&self) -> bool {
+        let parent = self.path.parent().unwrap_or(Path::new("/"));
+        rustix::fs::statvfs(parent).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+    }
+
     /// A failure to open or prepare it, with its path.
     pub fn failure(&self, operation: &'static str, error: sqlx::Error) -> Error {
         let errno = errno(&error);
@@ -141,6 +147,13 @@ impl Database {
             return Error::new(operation, Errno::EINVAL).context(why).source(error);
         }
         let path = self.path.display();
+        if matches!(primary_code(&error), Some(CANNOT_OPEN | READ_ONLY)) && self.lies_on_read_only() {
+            let why = format!(
+                "{path} lies on a filesystem that is mounted read-only, and a store writes also where it is mounted so \
+                 (its WAL, its sessions); copy it elsewhere"
+            );
+            return Error::new(operation, Errno::EROFS).context(why).source(error);
+        }
         let why = match primary_code(&error) {
             Some(CORRUPT) => format!(
                 "{path} is damaged (cut short, or overwritten); bring back a copy of it, \
@@ -157,6 +170,7 @@ const LOCKED: i32 = 6;
 const NO_MEMORY: i32 = 7;
 const READ_ONLY: i32 = 8;
 const CORRUPT: i32 = 11;
+const CANNOT_OPEN: i32 = 14;
 const FULL: i32 = 13;
 const TOO_BIG: i32 = 18;
 const NOT_A_DATABASE: i32 = 26;
